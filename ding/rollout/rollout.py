@@ -95,6 +95,10 @@ class Rollout:
         start_s = time.perf_counter()
         stepper, env = self.stepper, self.stepper.env
         obs = env.ready_obs if allowed is None else select(env.ready_obs, allowed)
+        if not len(obs) and not stepper.is_waiting:
+            # All envs are at the end of the manager's `episode_num`, or are not reset by it.
+            env.reset(dict.fromkeys(range(env.env_num)))
+            return []
         steps = self.record(stepper.join(env.step(stepper.act(obs, policy_kwargs))), extras, start_s)
         if steps and np.count_nonzero(steps[0].timesteps.done):
             return self.end_episodes(steps)

@@ -69,7 +69,7 @@ MOVED_NAMES = {
     "ding.interaction.base.network.split_http_address": "ding.interaction.base.addresses",
     "ding.league.player.NaiveSpPlayer": "ding.league.starcraft_player",
     "ding.reward_model.icm_reward_model.collect_states": "ding.reward_model.rnd_reward_model",
-    "ding.worker.collector.base_parallel_collector.TickMonitor": "ding.worker.learner.learner_hook",
+    "ding.worker.collector.base_parallel_collector.TickMonitor": "ding.worker.learner.tick_monitor",
     "ding.worker.replay_buffer.naive_buffer.SequenceReplayBuffer": "ding.worker.replay_buffer.sequence_buffer",
 }
 

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from ding.data import EnvBatch, TimestepBatch
-from ding.data.columns import row_at
+from ding.data.columns import Columns, row_at
 from ding.data.env_batch import is_abnormal
 from ding.envs.env._stepping import FastStep, RawStep, classic_step
 from ding.envs.env.state import check_all_wait, env_state, set_env_state
@@ -241,12 +241,7 @@ class BaseEnvManager(AbstractEnvManager):
                 infos[position] = info
             elif info:
                 infos[position] = info
-        try:
-            columns = self._stacker.stack(obs_rows, env_ids)
-            returns = reward_array(rewards, env_ids, self._check_data, life.bad_data)
-        except EnvDataError:
-            self.close()
-            raise
+        columns, returns = self._as_columns(obs_rows, rewards, env_ids)
         self._ready = EnvBatch.unchecked(batch.env_ids, columns)
         done, truncated = np.zeros((2, len(env_ids)), dtype=np.bool_)
         if ends:
@@ -259,6 +254,14 @@ class BaseEnvManager(AbstractEnvManager):
         if infos:
             self._end_episodes(env_ids, ends, infos)
         return TimestepBatch.unchecked_timesteps(batch.env_ids, columns, column, done, truncated, infos)
+
+    def _as_columns(self, obs: list[Any], rewards: list[Any], env_ids: list[int]) -> tuple[Columns, np.ndarray]:
+        try:
+            columns = self._stacker.stack(obs, env_ids)
+            return columns, reward_array(rewards, env_ids, self._check_data, self._life.bad_data)
+        except EnvDataError:
+            self.close()
+            raise
 
     def _failed_step(self, env_id: int, error: BaseException) -> RawStep:
         raise_wish(error)

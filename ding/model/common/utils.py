@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+import numbers
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torch import nn
@@ -22,8 +23,8 @@ def create_model(cfg: Mapping[str, Any]) -> nn.Module:
             Unchanged. Where the model takes a module as ``activation``, a name that `build_activation` knows will do.
 
     Raises:
-        ConfigValueError: there is no activation of that name (the message names those that there are), or the model
-            has no such argument.
+        ConfigValueError: there is no activation of that name (the message names those that there are), the model has
+            no such argument, or it takes a list of ints and gets something else.
         KeyError: no ``type``, or a name that is not registered (the message names the nearest known one).
     """
     arguments = copy.deepcopy(dict(cfg))
@@ -31,20 +32,35 @@ def create_model(cfg: Mapping[str, Any]) -> nn.Module:
     if "type" not in arguments:
         raise KeyError(f"a model config needs 'type', got the keys {sorted(arguments)}")
     kind = arguments.pop("type")
-    _refuse_unknown(MODEL_REGISTRY[kind], arguments)
+    _check_arguments(MODEL_REGISTRY[kind], arguments)
     if isinstance(arguments.get("activation"), str) and _takes_module(MODEL_REGISTRY[kind], "activation"):
         arguments["activation"] = _activation(arguments["activation"])
     return MODEL_REGISTRY.build(kind, **arguments)
 
 
-def _refuse_unknown(model: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+def _check_arguments(model: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse names that the model does not have, and what is no list of ints where it takes nothing else."""
     known = inspect.signature(model).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
-        return
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for name, value in arguments.items():
-        if name not in known:
+        if name not in known and not takes_all:
             text = f"policy.model.{name}={value!r}: {getattr(model, '__name__', 'the model')} takes no {name!r}."
             raise ConfigValueError(text + did_you_mean(name, known))
+        if name in known and _takes_sizes(known[name].annotation) and not _are_sizes(value):
+            raise ConfigValueError(f"policy.model.{name}: expected a list of ints, got {value!r}")
+
+
+def _takes_sizes(annotation: object) -> bool:
+    """Whether an argument of a built-in model takes a list of ints (or None), and nothing else."""
+    return str(annotation).replace("collections.abc.", "") in ("Sequence[int]", "Sequence[int] | None")
+
+
+def _are_sizes(value: object) -> bool:
+    if value is None:
+        return True
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return False
+    return all(isinstance(size, numbers.Integral) for size in value)
 
 
 def _takes_module(model: Callable[..., Any], name: str) -> bool:

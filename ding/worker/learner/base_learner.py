@@ -20,13 +20,12 @@ from ding.worker._component import build_by_type
 from ding.worker.learner.finite_check import FiniteCheck
 from ding.worker.learner.learner_hook import (
     LearnerHook,
-    TickMonitor,
     add_learner_hook,
     build_learner_hook_by_cfg,
-    get_simple_monitor_type,
     save_learner_checkpoint,
 )
 from ding.worker.learner.saving import CheckpointSaver
+from ding.worker.learner.tick_monitor import TickMonitor, get_simple_monitor_type
 
 __all__ = ["BaseLearner", "TickMonitor", "create_learner", "get_simple_monitor_type"]
 

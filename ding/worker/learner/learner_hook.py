@@ -20,8 +20,7 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from functools import partial
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -32,9 +31,9 @@ from ding.data.roles import LearnMode
 from ding.torch_utils import CountVar
 from ding.torch_utils.weight_checks import check_weights
 from ding.utils import did_you_mean, write_scalars
-from ding.utils.autolog import LoggedModel, LoggedValue, TickTime
 from ding.utils.checkpoint import read_checkpoint
 from ding.worker.learner.saving import CheckpointSaver, load_weights
+from ding.worker.learner.tick_monitor import TickMonitor
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ class Engine(Protocol):
     last_iter: CountVar
     collector_envstep: int
     log_buffer: dict[str, dict[str, Any]]
-    monitor: "TickMonitor | None"
+    monitor: TickMonitor | None
     logger: Any
     tb_logger: Any
     rank: int
@@ -134,66 +133,20 @@ class LearnerHook(Hook):
         return self._position
 
 
-class TickMonitor(LoggedModel):
-    """Moving averages of log variables over the last ``expire`` train iterations (ticks of ``monitor.time``).
-
-    ``monitor.total_loss = 0.3`` notes a value at the current tick, ``monitor.total_loss`` is the last one noted,
-    ``monitor.avg['total_loss']()`` the mean of the window (0 when it is empty) and ``monitor.val['total_loss']()`` its
-    last value.
-
-    Args:
-        time_: a clock with ``step()`` and ``time()``; by default a tick counter. ``monitor.time.step()`` advances it.
-        expire: length of the window, in ticks.
-    """
-
-    time: TickTime
-    data_time = LoggedValue(float)
-    train_time = LoggedValue(float)
-    sample_count = LoggedValue(float)
-    total_collect_step = LoggedValue(float)
-    total_step = LoggedValue(float)
-    total_sample = LoggedValue(float)
-    total_episode = LoggedValue(float)
-    total_duration = LoggedValue(float)
-
-    def __init__(self, time_: TickTime | None = None, expire: float = 10) -> None:
-        super().__init__(TickTime() if time_ is None else time_, expire)
-        for name in self.properties:
-            self.register_attribute_value("avg", name, partial(self._mean, name))
-            self.register_attribute_value("val", name, partial(self._last, name))
-
-    def _mean(self, name: str) -> float:
-        values = self._range_values(name)
-        return sum(value for _, value in values) / len(values) if values else 0.0
-
-    def _last(self, name: str) -> float:
-        values = self._range_values(name)
-        return values[-1][1] if values else 0.0
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name != "time" and not name.startswith("_") and name not in self._series:
-            raise AttributeError(f"the monitor has no variable {name!r}.{did_you_mean(name, self._series)}")
-        super().__setattr__(name, value)
-
-
-def get_simple_monitor_type(properties: Iterable[str] = ()) -> type[TickMonitor]:
-    """:class:`TickMonitor`, or a subclass that has the variables ``properties`` as well."""
-    series = {name: LoggedValue(float) for name in properties}
-    return type("SimpleTickMonitor", (TickMonitor,), series) if series else TickMonitor
-
-
 class LoadCkptHook(LearnerHook):
     """Load a checkpoint: policy, train iteration and env step.
 
     ``ext_args``: ``load_path``, the file or the folder of a checkpoint; ``''`` loads nothing.
 
     Raises (when called):
+        FileNotFoundError: there is no such file or folder.
         FileRefusedError: the checkpoint is damaged; the message names the newest good one beside it.
         PolicyWeightsError: it is the checkpoint of another policy or network.
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        _check_names(self.name, ext_args, ("load_path",))
         if "load_path" not in ext_args:
             raise HookConfigError(f"hook {self.name!r}: ext_args needs the key 'load_path'")
         self._load_path = ext_args["load_path"]
@@ -201,6 +154,8 @@ class LoadCkptHook(LearnerHook):
     def __call__(self, engine: Engine) -> None:
         if not self._load_path:
             return
+        if not os.path.exists(self._load_path):
+            raise FileNotFoundError(f"hook {self.name!r}: there is no checkpoint {os.path.abspath(self._load_path)}")
         state = read_checkpoint(self._load_path)
         check_weights(state.get("model"), attribute_of(engine.policy, "model"), f"the checkpoint {self._load_path}")
         if "last_iter" in state:
@@ -222,6 +177,7 @@ class SaveCkptHook(LearnerHook):
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        _check_names(self.name, ext_args, ("freq", "minutes"))
         self._freq = checked_freq(self.name, ext_args)
         self._interval_s = _checked_minutes(self.name, ext_args) * 60
         self._saved_s = time.monotonic()
@@ -274,6 +230,7 @@ class LogShowHook(LearnerHook):
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        _check_names(self.name, ext_args, ("freq",))
         self._freq = checked_freq(self.name, ext_args)
 
     def __call__(self, engine: Engine) -> None:
@@ -365,6 +322,12 @@ def _scatter(values: MutableMapping[str, Any], means: torch.Tensor, offset: int)
         values[key] = mean.tolist() if isinstance(value, (int, float, list, tuple, np.generic)) else mean
         offset += count
     return offset
+
+
+def _check_names(hook_name: str, ext_args: Mapping[str, Any] | None, known: Sequence[str]) -> None:
+    for name in ext_args or {}:
+        if name not in known:
+            raise HookConfigError(f"hook {hook_name!r}: ext_args.{name} is unknown.{did_you_mean(name, known)}")
 
 
 def checked_freq(hook_name: str, ext_args: Mapping[str, Any] | None) -> int:

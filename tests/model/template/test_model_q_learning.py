@@ -415,3 +415,11 @@ class TestFactory:
 def test_an_argument_that_a_model_does_not_have_is_named_with_the_nearest_one():
     with pytest.raises(ConfigValueError, match=r"policy\.model\.duelling=True: DQN takes no 'duelling'.*'dueling'"):
         create_model({"type": "dqn", "obs_shape": 4, "action_shape": 2, "duelling": True})
+
+
+@pytest.mark.parametrize("sizes", [128, "128", [128, "64"], [128, 64.5]], ids=str)
+def test_hidden_sizes_that_are_no_list_of_ints_are_told(sizes):
+    with pytest.raises(
+        ConfigValueError, match=r"policy\.model\.encoder_hidden_size_list: expected a list of ints, got"
+    ):
+        create_model({"type": "dqn", "obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": sizes})

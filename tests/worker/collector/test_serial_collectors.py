@@ -113,6 +113,18 @@ def test_managers_of_the_second_form(policy_cls, kind, late) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("settings", [{"auto_reset": False}, {"episode_num": 1}], ids=str)
+@pytest.mark.parametrize("kind", ["base", "subprocess"])
+def test_envs_that_the_manager_does_not_reset(policy_cls, kind, settings) -> None:
+    cfgs = [EasyDict(episode_length=3)] * 2
+    env = create_env_manager(EasyDict(type=kind, **settings), [partial(CountingEnv, cfg=cfg) for cfg in cfgs])
+    collector = make_collector(SampleSerialCollector, env, make_policy(policy_cls))
+    expected, _ = model_run([3, 3], float("inf"), [(12, True)], True)[0]
+    assert identify(collector.collect(12), [3, 3]) == [(episode, t) for _, episode, t in expected]
+    collector.close()
+
+
+@BOTH
 def test_the_reference_example(policy_cls) -> None:
     policy = make_policy(policy_cls, n_sample=8, reference_numerics=True)
     collector = make_collector(SampleSerialCollector, make_env(5, 7), policy)

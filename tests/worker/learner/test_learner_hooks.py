@@ -114,6 +114,11 @@ def test_full_form_defaults():
         ({"log_show_after_iter": 0}, HookConfigError, "freq must be a whole number"),
         ({"save_ckpt_after_iter": "5"}, HookConfigError, "got '5'"),
         ({"x": {"name": "x", "type": "load_ckpt", "position": "before_run"}}, HookConfigError, "'load_path'"),
+        (
+            {"x": {"name": "x", "type": "log_show", "position": "after_iter", "ext_args": {"frq": 5}}},
+            HookConfigError,
+            "hook 'x': ext_args.frq is unknown. Did you mean 'freq'",
+        ),
         ({"x": {"name": "x", "type": "log_show", "position": "sometime"}}, AssertionError, "got 'sometime'"),
         ({"x": {"name": "x", "type": "log_show", "position": "after_iter", "priority": -1}}, AssertionError, "-1"),
     ],
@@ -121,6 +126,12 @@ def test_full_form_defaults():
 def test_wrong_configs_are_told(cfg, error, text):
     with pytest.raises(error, match=text):
         build_learner_hook_by_cfg(cfg)
+
+
+def test_a_missing_checkpoint_is_named(tmp_path):
+    hook = build_learner_hook_by_cfg({"load_ckpt_before_run": str(tmp_path / "none.pth.tar")})["before_run"][0]
+    with pytest.raises(FileNotFoundError, match=r"hook 'load_ckpt': there is no checkpoint .*none\.pth\.tar"):
+        hook(None)
 
 
 def test_register_takes_learner_hooks_only():

@@ -16,7 +16,7 @@ from ding.config import ConfigValueError, compile_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
-from ding.entry.serial.parts import EnvSetting, env_managers
+from ding.entry.serial.parts import EnvSetting, env_class, env_managers
 from ding.entry.serial_entry import InputConfig, load_input, without_roles
 from ding.entry.view.experiment import eval_folder, experiment_of
 from ding.entry.view.failure import failures_logged
@@ -57,22 +57,11 @@ def eval(
         RuntimeError: The evaluator reports no returns.
     """
     cfg = _compiled(input_cfg, seed, env_setting, "eval_config.py", load_path)
-    with failures_logged(cfg.exp_name):
-        return _evaluate(cfg, env_setting, model, state_dict, load_path, replay_path)
-
-
-def _evaluate(
-    cfg: EasyDict,
-    env_setting: EnvSetting | None,
-    model: torch.nn.Module | None,
-    state_dict: dict[str, Any] | None,
-    load_path: str | None,
-    replay_path: str | None,
-) -> float:
-    with unused_dir_removed(cfg.exp_name):
-        state = state_dict if state_dict is not None else _load_state(cfg, load_path)
-        _, env = env_managers(cfg, env_setting, collect=False)
-    try:
+    with failures_logged(cfg.exp_name), contextlib.ExitStack() as ends:
+        with unused_dir_removed(cfg.exp_name):
+            state = state_dict if state_dict is not None else _load_state(cfg, load_path)
+            _, env = env_managers(cfg, env_setting, collect=False)
+        ends.callback(env.close)
         env.seed(cfg.seed, dynamic_seed=False)
         folder = replay_path or cfg.env.get("replay_path", None)
         if folder:
@@ -83,15 +72,11 @@ def _evaluate(
         evaluator = create_serial_evaluator(
             cfg.policy.eval.evaluator, env=env, policy=policy.eval_mode, exp_name=cfg.exp_name
         )
-        try:
-            _, info = evaluator.eval()
-        finally:
-            evaluator.close()
-    finally:
-        env.close()
-    if "eval_episode_return" not in info:
-        raise RuntimeError(f"the evaluator reports no eval_episode_return, only {sorted(info)}")
-    return float(np.mean(info["eval_episode_return"]))
+        ends.callback(evaluator.close)
+        _, info = evaluator.eval()
+        if "eval_episode_return" not in info:
+            raise RuntimeError(f"the evaluator reports no eval_episode_return, only {sorted(info)}")
+        return float(np.mean(info["eval_episode_return"]))
 
 
 def collect_demo_data(
@@ -180,7 +165,7 @@ def _compiled(
         experiment = load_path if os.path.isdir(load_path) else experiment_of(load_path)
         if experiment is not None:
             main.exp_name = eval_folder(experiment)
-    env = None if env_setting is None else env_setting[0]
+    env = env_class(env_setting)
     return compile_config(main, seed=seed, env=env, auto=True, create_cfg=create, save_path=save_path)
 
 

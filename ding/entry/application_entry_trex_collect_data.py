@@ -10,7 +10,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config
 from ding.entry.serial.demonstrations import demonstrator, read_state
-from ding.entry.serial.parts import EnvSetting, env_managers
+from ding.entry.serial.parts import EnvSetting, env_class, env_managers
 from ding.entry.serial_entry import InputConfig, load_input
 from ding.utils import set_pkg_seed
 from ding.utils.file_helper import save_file
@@ -42,12 +42,10 @@ def collect_episodic_demo_data_for_trex(
         model: The network; the policy's default when not given.
         state_dict: The policy's state; read from ``state_dict_path`` when not given.
     """
-    main, create = load_input(input_cfg)
-    create.policy.type = create.policy.type.removesuffix("_command") + "_command"
+    main, create = load_input(input_cfg, commanded=True)
     main.setdefault("env", EasyDict()).collector_env_num = 1
-    env_cls = None if env_setting is None else env_setting[0]
     cfg = compile_config(
-        main, seed=seed, env=env_cls, auto=True, create_cfg=create, renew_dir=False,
+        main, seed=seed, env=env_class(env_setting), auto=True, create_cfg=create, renew_dir=False,
         save_path="collect_demo_data_config.py",
     )  # fmt: skip
     state = state_dict if state_dict is not None else read_state(state_dict_path, "state_dict or state_dict_path")

@@ -12,7 +12,7 @@ from ding.data.roles import Samples
 from ding.data.sequences import stacked_sequence
 from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
 from ding.entry.serial.parts import EnvSetting
-from ding.entry.serial_entry import InputConfig
+from ding.entry.serial_entry import InputConfig, RunArguments
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -50,10 +50,11 @@ def serial_pipeline_dqfd(
     Raises:
         ConfigError: A config is wrong, or there is no such checkpoint.
     """
-    return run_with_expert(
-        _dqfd_mix, _model_path, "serial_dqfd", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
-        max_train_iter, max_env_step, view, strict, callbacks,
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
+        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
     )  # fmt: skip
+    return run_with_expert(arguments, "serial_dqfd", _dqfd_mix, _model_path)
 
 
 def _model_path(cfg: EasyDict, expert: EasyDict) -> str | None:
@@ -104,10 +105,11 @@ def serial_pipeline_r2d3(
     Raises:
         ConfigError: A config is wrong, or there is no such checkpoint.
     """
-    return run_with_expert(
-        _r2d3_mix, _r2d3_model_path, "serial_r2d3", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
-        max_train_iter, max_env_step, view, strict, callbacks,
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
+        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
     )  # fmt: skip
+    return run_with_expert(arguments, "serial_r2d3", _r2d3_mix, _r2d3_model_path)
 
 
 def _r2d3_model_path(cfg: EasyDict, expert: EasyDict) -> str | None:
@@ -175,10 +177,11 @@ def serial_pipeline_sqil(
     Raises:
         ConfigError: A config is wrong, or there is no such checkpoint.
     """
-    return run_with_expert(
-        _sqil_mix, _model_path, "serial_sqil", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
-        max_train_iter, max_env_step, view, strict, callbacks,
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
+        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
     )  # fmt: skip
+    return run_with_expert(arguments, "serial_sqil", _sqil_mix, _model_path)
 
 
 def _sqil_mix(cfg: EasyDict, expert: EasyDict) -> Mix:

@@ -12,8 +12,8 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.data import create_dataset
 from ding.entry.serial.offline_path import OfflinePath, check_data_set
-from ding.entry.serial.parts import EnvSetting, serial_parts
-from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.serial.parts import EnvSetting
+from ding.entry.serial_entry import InputConfig, RunArguments, opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -49,7 +49,10 @@ def serial_pipeline_offline(
         ConfigError: The config is wrong; see `ding.config.errors`.
         DatasetError: The data set is broken, or does not fit ``policy.model``.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict, callbacks=callbacks
+    )
+    with opened_run(arguments) as run:
         cfg = run.cfg
         epochs = cfg.policy.learn.get("train_epoch", math.inf if max_train_iter < _ENDLESS else None)
         if not isinstance(epochs, (int, float)) or epochs <= 0:
@@ -58,7 +61,7 @@ def serial_pipeline_offline(
             )
         dataset: Any = create_dataset(cfg)
         _pass_on_statistics(dataset, cfg)
-        with serial_parts(cfg, env_setting, model, with_buffer=False, collects=False) as parts:
+        with run.parts(with_buffer=False, collects=False) as parts:
             policy: Any = parts.policy
             if model is None:
                 check_data_set(type(policy), cfg.policy.model, dataset)
@@ -68,7 +71,7 @@ def serial_pipeline_offline(
                 policy.init_data_normalizer(dataset.normalizer)
             data = OfflinePath(parts, dataset)
             limit = int(min(max_train_iter, epochs * data.batches_per_epoch))
-            status = run.train(parts, data, limit, mode="serial_offline")
+            status = run.train(parts, data, "serial_offline", max_train_iter=limit)
             return policy, status.solved
 
 

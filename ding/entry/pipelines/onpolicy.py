@@ -7,8 +7,8 @@ import torch
 from ding.data.level_replay import generate_seeds as generate_seeds
 from ding.entry.serial.level_path import LevelReplayPath
 from ding.entry.serial.loop import OnPolicyPath
-from ding.entry.serial.parts import EnvSetting, serial_parts
-from ding.entry.serial_entry import InputConfig, opened_run, run_pipeline
+from ding.entry.serial.parts import EnvSetting
+from ding.entry.serial_entry import InputConfig, RunArguments, opened_run, run_pipeline
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -30,9 +30,10 @@ def serial_pipeline_onpolicy(
 
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
     """
-    return run_pipeline(
-        OnPolicyPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, True, view, strict, callbacks
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_pipeline(OnPolicyPath, arguments)
 
 
 def serial_pipeline_onpolicy_ppg(
@@ -52,9 +53,11 @@ def serial_pipeline_onpolicy_ppg(
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`. The
     collector's envs begin each episode from their first seeds, and evaluation takes the most likely actions.
     """
-    return run_pipeline(
-        OnPolicyPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, False, view, strict, callbacks
-    )
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed=False,
+        view=view, strict=strict, callbacks=callbacks,
+    )  # fmt: skip
+    return run_pipeline(OnPolicyPath, arguments)
 
 
 def serial_pipeline_plr(
@@ -77,12 +80,12 @@ def serial_pipeline_plr(
 
     Other arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
     """
-    with (
-        opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run,
-        serial_parts(run.cfg, env_setting, model, dynamic_seed=False, with_buffer=False) as parts,
-    ):
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed=False,
+        view=view, strict=strict, callbacks=callbacks,
+    )  # fmt: skip
+    with opened_run(arguments) as run, run.parts(with_buffer=False) as parts:
         parts.evaluator_dynamic_seed = True
         parts.evaluator_env.seed(run.cfg.seed, dynamic_seed=True)
-        data = LevelReplayPath(parts, run.signals.interruptible)
-        run.train(parts, data, max_train_iter, max_env_step, mode="serial_plr")
+        run.train(parts, LevelReplayPath(parts, run.interruptible), "serial_plr")
         return parts.policy

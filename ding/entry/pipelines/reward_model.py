@@ -9,9 +9,9 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.entry.application_entry import collect_demo_data
-from ding.entry.serial.parts import EnvSetting, serial_parts
-from ding.entry.serial.reward_path import RewardModelPath, place_and_writer, ranked_input, run_with_reward_model
-from ding.entry.serial_entry import InputConfig, load_input, opened_run
+from ding.entry.serial.parts import EnvSetting
+from ding.entry.serial.reward_path import RewardModelPath, place_and_writer, run_with_reward_model
+from ding.entry.serial_entry import InputConfig, RunArguments, load_input, opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -46,9 +46,10 @@ def serial_pipeline_reward_model_offpolicy(
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
     model's states are in ``reward_model/ckpt/``.
     """
-    return run_with_reward_model(
-        False, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=False)
 
 
 def serial_pipeline_reward_model_onpolicy(
@@ -72,9 +73,10 @@ def serial_pipeline_reward_model_onpolicy(
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
     model's states are in ``reward_model/ckpt/``.
     """
-    return run_with_reward_model(
-        True, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=True)
 
 
 def serial_pipeline_preference_based_irl(
@@ -96,11 +98,10 @@ def serial_pipeline_preference_based_irl(
 
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
     """
-    mode = "serial_trex"
-    pair = ranked_input(input_cfg)
-    return run_with_reward_model(
-        False, pair, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks, mode, ranked=True
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=False, mode="serial_trex", ranked=True)
 
 
 # Names by which configs call it.
@@ -127,11 +128,10 @@ def serial_pipeline_preference_based_irl_onpolicy(
 
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
     """
-    mode = "serial_trex_onpolicy"
-    pair = ranked_input(input_cfg)
-    return run_with_reward_model(
-        True, pair, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks, mode, ranked=True
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=True, mode="serial_trex_onpolicy", ranked=True)
 
 
 # Names by which configs call it.
@@ -179,21 +179,10 @@ def serial_pipeline_gail(
             collect_demo_data((main, create), seed, rewards.collect_count, path, state_dict_path=weights)
 
     expert_option = () if not isinstance(expert_cfg, str) else ("--expert-config", expert_cfg)
-    return run_with_reward_model(
-        False,
-        input_cfg,
-        seed,
-        None,
-        model,
-        max_train_iter,
-        max_env_step,
-        view,
-        strict,
-        callbacks,
-        "serial_gail",
-        expert_option,
-        prepare,
+    arguments = RunArguments(
+        input_cfg, seed, None, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=False, mode="serial_gail", options=expert_option, before=prepare)
 
 
 def save_reward_model(path: str, reward_model: BaseRewardModel, weights_name: str = "best") -> str:
@@ -222,17 +211,20 @@ def serial_pipeline_ngu(
     Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
     models' states are in ``reward_model/ckpt/``.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks, estimates_rewards=True) as run:
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
+    )
+    with opened_run(arguments, estimates_rewards=True) as run:
         cfg = run.cfg
         sections = [
             _reward_model_config(cfg, "rnd_reward_model", RndNGURewardModel),
             _reward_model_config(cfg, "episodic_reward_model", EpisodicNGURewardModel),
         ]
-        with serial_parts(cfg, env_setting, model) as parts:
+        with run.parts() as parts:
             rnd, episodic = (create_reward_model(section, *place_and_writer(parts)) for section in sections)
             rewards = NGURewardModels(rnd, episodic, cfg.policy.nstep, cfg.policy.collect.env_num)
-            data = RewardModelPath(parts, run.signals.interruptible, rewards, on_policy=False)
-            run.train(parts, data, max_train_iter, max_env_step, "serial_ngu")
+            data = RewardModelPath(parts, run.interruptible, rewards, on_policy=False)
+            run.train(parts, data, "serial_ngu")
             return parts.policy
 
 

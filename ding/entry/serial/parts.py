@@ -33,6 +33,11 @@ EnvSetting = tuple[Callable[..., Any], Sequence[Any], Sequence[Any]]
 """``(env class, collector env configs, evaluator env configs)``"""
 
 
+def env_class(env_setting: EnvSetting | None) -> Callable[..., Any] | None:
+    """The env class of a setting; ``None`` for the one of the config."""
+    return None if env_setting is None else env_setting[0]
+
+
 class Collector(Protocol):
     """A serial collector, as far as a pipeline calls it."""
 

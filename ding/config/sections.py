@@ -23,6 +23,23 @@ POLICY_TEMPLATE: dict[str, Any] = {
     "other": {"replay_buffer": {}},
 }
 
+# Of the policy: what the workers of a run read, by its section and key.
+_WORKERS = (("learn", "learner"), ("collect", "collector"), ("other", "commander"))
+
+
+def without_workers(policy_cfg: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section ``policy`` without what the workers of its run read; what is given stays as it is."""
+    kept = {
+        section: {key: value for key, value in policy_cfg.get(section, {}).items() if key != worker}
+        for section, worker in _WORKERS
+    }
+    return {**policy_cfg, **kept}
+
+
+def episodes_of_evaluation(env_cfg: Mapping[str, Any]) -> int:
+    """Return the ``n_evaluator_episode`` of a config of the parallel mode, which counts the episodes of each env."""
+    return int(env_cfg["evaluator_env_num"] * env_cfg.get("evaluator_episode_num", 1))
+
 
 def merged(defaults: Mapping[str, Any], above: Mapping[str, Any]) -> EasyDict:
     """Return ``defaults`` with ``above`` over them, at every depth."""

@@ -16,7 +16,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
 from ding.config.experiment_dir import ExperimentLock, unused_dir_removed
-from ding.config.sections import dig
+from ding.config.sections import dig, episodes_of_evaluation, without_workers
 from ding.entry.serial.loop import DataPath, ReplayPath, SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, env_class, serial_parts
 from ding.entry.serial.reward_mode import check_unread_reward_model
@@ -259,12 +259,10 @@ def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]
         return main, create
     parts = ("learner", "collector", "commander", "comm_learner", "comm_collector")
     create = EasyDict({name: section for name, section in create.items() if name not in parts})
-    policy = main.get("policy", EasyDict())
-    for section, worker in (("learn", "learner"), ("collect", "collector"), ("other", "commander")):
-        policy.get(section, {}).pop(worker, None)
+    main.policy = without_workers(main.get("policy", {}))
     if "evaluator_env_num" in main.get("env", {}):
-        # The parallel mode counts the episodes of each env; the other key has its default in a compiled config.
-        main.env.n_evaluator_episode = main.env.evaluator_env_num * main.env.get("evaluator_episode_num", 1)
+        # A compiled config has a default here, which the parallel mode does not read.
+        main.env.n_evaluator_episode = episodes_of_evaluation(main.env)
     return main, create
 
 

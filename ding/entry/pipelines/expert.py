@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.data import TransitionBatch
 from ding.data.roles import Samples
 from ding.data.sequences import stacked_sequence
 from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
@@ -16,6 +15,7 @@ from ding.entry.serial_entry import InputConfig, RunArguments
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
+from ding.reward_model.sqil import with_rewards_of_imitation as with_rewards_of_imitation
 from ding.utils.default_helper import map_nested
 
 
@@ -192,10 +192,3 @@ def _sqil_mix(cfg: EasyDict, expert: EasyDict) -> Mix:
         first_count=int(cfg.policy.get("expert_random_collect_size", 0)),
         pass_count=int(cfg.policy.collect.n_sample),
     )
-
-
-def with_rewards_of_imitation(samples: Samples, is_expert: bool) -> Samples:
-    """The samples with rewards 1 (the expert's) or 0 in the place of their own."""
-    if isinstance(samples, TransitionBatch):
-        return samples.with_columns(reward=samples.columns["reward"] * 0 + float(is_expert))
-    return [{**sample, "reward": sample["reward"] * 0 + float(is_expert)} for sample in samples]

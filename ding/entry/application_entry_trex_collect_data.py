@@ -1,4 +1,4 @@
-"""`trex_collecting_data`: episodes of several checkpoints of a policy, ranked by their age."""
+"""``trex_collecting_data``: episodes of several checkpoints of a policy, ranked by their age."""
 
 import argparse
 import os
@@ -35,12 +35,12 @@ def collect_episodic_demo_data_for_trex(
     It acts with ``eps``, by default the epsilon ``policy.other.eps.collect`` (0.2 when not given).
 
     Args:
-        input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: Seed of everything, the env included.
-        rank: Number of the checkpoint; not used.
+        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
+        seed: seed of everything, the env included.
+        rank: number of the checkpoint; not used.
         env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: The network; the policy's default when not given.
-        state_dict: The policy's state; read from ``state_dict_path`` when not given.
+        model: the network; the policy's default when not given.
+        state_dict: the policy's state; read from ``state_dict_path`` when not given.
     """
     main, create = load_input(input_cfg, commanded=True)
     main.setdefault("env", EasyDict()).collector_env_num = 1
@@ -96,8 +96,8 @@ def save_ranked_episodes(
     """Write what reward models learn from, and return it.
 
     Args:
-        folder: Where the files go.
-        played: Per rank, from the worst on, its name and its episodes, each a list of transitions.
+        folder: where the files go.
+        played: per rank, from the worst on, its name and its episodes, each a list of transitions.
 
     Returns:
         The names; per rank and episode the observations ``[T, ...]``; the returns; the rewards of the steps.

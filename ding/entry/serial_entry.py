@@ -1,4 +1,4 @@
-"""`serial_pipeline`: one process, one loop."""
+"""``serial_pipeline``: one process, one loop."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ def serial_pipeline(
     close everything, and show how to go on.
 
     Args:
-        input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: Seeds python, numpy, torch and the envs.
+        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
+        seed: seeds python, numpy, torch and the envs.
         env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: The network; the policy's default when not given.
-        max_train_iter: Limit of train iterations.
-        max_env_step: Limit of env steps.
-        dynamic_seed: Whether each reset of a collector env draws a new seed.
-        view: Shows the progress; a live view on a terminal and log lines elsewhere when not given.
-        strict: A config key that is misspelt or that nobody reads is an error instead of a warning.
-        callbacks: Called after each evaluation and each pass, and at the end; one may end the run.
+        model: the network; the policy's default when not given.
+        max_train_iter: limit of train iterations.
+        max_env_step: limit of env steps.
+        dynamic_seed: whether each reset of a collector env draws a new seed.
+        view: shows the progress; a live view on a terminal and log lines elsewhere when not given.
+        strict: a config key that is misspelt or that nobody reads is an error instead of a warning.
+        callbacks: called after each evaluation and each pass, and at the end; one may end the run.
 
     Raises:
-        ConfigError: The config is wrong; see `ding.config.errors`.
-        RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
+        ConfigError: the config is wrong; see ``ding.config.errors``.
+        RunInterrupted: a signal stopped the run (a ``SystemExit`` with code 128 + signal).
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed,
@@ -106,7 +106,7 @@ def run_pipeline(data_path: Callable[..., DataPath], arguments: RunArguments) ->
     """Train by collecting in one process, and return the policy.
 
     Args:
-        data_path: `ReplayPath`, or `OnPolicyPath`, which has no replay buffer.
+        data_path: ``ReplayPath``, or ``OnPolicyPath``, which has no replay buffer.
         arguments: those of the pipeline.
     """
     with opened_run(arguments) as run:
@@ -136,7 +136,7 @@ class Run:
         return self.signals.interruptible
 
     def parts(self, with_buffer: bool = True, collects: bool = True) -> AbstractContextManager[SerialParts]:
-        """Build envs, policy and workers; see `serial_parts`."""
+        """Build envs, policy and workers; see ``serial_parts``."""
         given = self.arguments
         return serial_parts(self.cfg, given.env_setting, given.model, given.dynamic_seed, with_buffer, collects)
 
@@ -151,12 +151,12 @@ class Run:
         """Run the loop to its end, write ``result.json`` and return the last status.
 
         Args:
-            mode: What ``ding -m`` calls this kind of run; ``serial`` or ``serial_onpolicy`` by default.
-            options: What else its command line needs.
-            max_train_iter: Limit of train iterations; that of the arguments when not given.
+            mode: what ``ding -m`` calls this kind of run; ``serial`` or ``serial_onpolicy`` by default.
+            options: what else its command line needs.
+            max_train_iter: limit of train iterations; that of the arguments when not given.
 
         Raises:
-            RunInterrupted: A signal stopped the run; a checkpoint and the line to go on with were given.
+            RunInterrupted: a signal stopped the run; a checkpoint and the line to go on with were given.
         """
         given = self.arguments
         callbacks = list(given.callbacks)
@@ -190,11 +190,11 @@ def opened_run(arguments: RunArguments, keep_folder: bool = False, estimates_rew
 
     Args:
         arguments: those of the pipeline.
-        keep_folder: Whether to use the experiment folder that is there, for what lies in it.
-        estimates_rewards: Whether the pipeline trains on the rewards of the config's reward model.
+        keep_folder: whether to use the experiment folder that is there, for what lies in it.
+        estimates_rewards: whether the pipeline trains on the rewards of the config's reward model.
 
     Raises:
-        ExperimentDirError: Another run lasts in the folder in which this one would go on.
+        ExperimentDirError: another run lasts in the folder in which this one would go on.
     """
     main, create = load_input(arguments.input_cfg, commanded=True)
     if "comm_learner" in create:
@@ -238,7 +238,7 @@ def load_input(input_cfg: InputConfig | None, commanded: bool = False) -> tuple[
         commanded: whether the policy becomes its twin with command mode.
 
     Raises:
-        ConfigError: The file is wrong, or the pair is not one, or the create config names no policy.
+        ConfigError: the file is wrong, or the pair is not one, or the create config names no policy.
     """
     if isinstance(input_cfg, (str, os.PathLike)):
         main, create = read_config(input_cfg)

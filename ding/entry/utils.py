@@ -30,12 +30,12 @@ def random_collect(
 
     Args:
         policy_cfg: ``cfg.policy`` of a compiled config.
-        policy: The policy; its collect mode is back in the collector afterwards, also after an error.
-        collector, collector_env, commander, replay_buffer: The workers.
-        postprocess_data_fn: Applied to the samples before they are pushed.
+        policy: the policy; its collect mode is back in the collector afterwards, also after an error.
+        collector, collector_env, commander, replay_buffer: the workers.
+        postprocess_data_fn: applied to the samples before they are pushed.
 
     Raises:
-        ConfigValueError: ``random_collect_size`` is not positive (an `AssertionError`, too).
+        ConfigValueError: ``random_collect_size`` is not positive (an ``AssertionError``, too).
     """
     size = policy_cfg.get("random_collect_size", 0)
     if not size > 0:

@@ -51,23 +51,23 @@ def serial_pipeline_bc(
     """Train a policy to choose the actions of a data set, and return it with whether the run came to its end.
 
     The data set has the type ``policy.collect.data_type`` (``naive`` when not given) and needs ``obs`` and ``action``,
-    as `collect_demo_data` writes them. Its first nine tenths are trained on, in another order in each of the
+    as ``collect_demo_data`` writes them. Its first nine tenths are trained on, in another order in each of the
     ``policy.learn.train_epoch`` epochs; on the rest the policy is validated before each epoch. The env is there for
     evaluations only.
 
-    Args:
-        data_path: The data set; else ``policy.collect.data_path`` of the config.
-        max_iter: Limit of train iterations.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        data_path: the data set; else ``policy.collect.data_path`` of the config.
+        max_iter: limit of train iterations.
 
     Returns:
         The policy, and whether ``env.stop_value`` or ``max_iter`` was reached.
 
     Raises:
-        ConfigError: The config is wrong, or names no data set.
-        DatasetError: The data set is broken, or does not fit ``policy.model``.
+        ConfigError: the config is wrong, or names no data set.
+        DatasetError: the data set is broken, or does not fit ``policy.model``.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_iter, view=view, strict=strict, callbacks=callbacks
@@ -92,8 +92,8 @@ class CloningPath(DataPath):
     """Draws from the first nine tenths of a data set, and validates on the rest before each epoch.
 
     Args:
-        parts: The workers; no collector is needed.
-        dataset: With ``obs`` and ``action``, and ``rows_at``.
+        parts: the workers; no collector is needed.
+        dataset: with ``obs`` and ``action``, and ``rows_at``.
     """
 
     def __init__(self, parts: SerialParts, dataset: Any) -> None:
@@ -160,7 +160,7 @@ def _data_set(cfg: EasyDict, data_path: str | None) -> Any:
     """The data set, with ``rows_at``.
 
     Raises:
-        ConfigValueError: There is no path.
+        ConfigValueError: there is no path.
     """
     collect = cfg.policy.collect
     path = data_path or collect.get("data_path")
@@ -206,18 +206,18 @@ def serial_pipeline_bco(
     the policy clones that for ``policy.learn.train_epoch`` epochs. The agent needs an episode collector.
 
     The observations are those of 100 episodes that the expert with the checkpoint ``policy.collect.model_path`` plays,
-    or without one the episodes in the file ``policy.collect.data_path``, as `collect_episodic_demo_data` writes it.
+    or without one the episodes in the file ``policy.collect.data_path``, as ``collect_episodic_demo_data`` writes it.
     Its actions are used for the log alone.
 
-    Args:
-        expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
-        expert_model: The expert's network; the policy's default when not given.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        expert_cfg: path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
+        expert_model: the expert's network; the policy's default when not given.
 
     Raises:
-        ConfigError: A config is wrong, or there is neither a checkpoint nor a data set.
+        ConfigError: a config is wrong, or there is neither a checkpoint nor a data set.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
@@ -247,9 +247,9 @@ class ObservationCloningPath(DataPath):
     """Plays, learns what lies between two observations, and draws what the expert may have done.
 
     Args:
-        parts: The workers, with an episode collector.
-        interruptible: Makes the section that a signal may leave at any point.
-        expert: The expert's steps, see `load_expertdata`.
+        parts: the workers, with an episode collector.
+        interruptible: makes the section that a signal may leave at any point.
+        expert: the expert's steps, see ``load_expertdata``.
     """
 
     def __init__(

@@ -40,15 +40,15 @@ def serial_pipeline_dqfd(
     ``policy.collect.model_path``, the expert's checkpoint. The expert's policy has the type of the agent's, so that its
     samples have the same fields; the weights may be those of any policy with the same network, as a plain DQN.
 
-    Args:
-        expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
-        expert_model: The expert's network; the policy's default when not given.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        expert_cfg: path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
+        expert_model: the expert's network; the policy's default when not given.
 
     Raises:
-        ConfigError: A config is wrong, or there is no such checkpoint.
+        ConfigError: a config is wrong, or there is no such checkpoint.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
@@ -95,15 +95,15 @@ def serial_pipeline_r2d3(
     demonstrations in a batch). The expert's policy is ``r2d3`` itself or ``r2d2_collect_traj``, both with the weights
     of R2D2, or ``offppo_collect_traj`` with those of PPO; its sequences are as long as the agent's.
 
-    Args:
-        expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
-        expert_model: The expert's network; the policy's default when not given.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        expert_cfg: path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
+        expert_model: the expert's network; the policy's default when not given.
 
     Raises:
-        ConfigError: A config is wrong, or there is no such checkpoint.
+        ConfigError: a config is wrong, or there is no such checkpoint.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
@@ -167,15 +167,15 @@ def serial_pipeline_sqil(
     same fields. ``policy.collect.model_path`` is the expert's checkpoint; ``policy.expert_random_collect_size``
     samples of the expert come before the first pass.
 
-    Args:
-        expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
-        expert_model: The expert's network; the policy's default when not given.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        expert_cfg: path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
+        expert_model: the expert's network; the policy's default when not given.
 
     Raises:
-        ConfigError: A config is wrong, or there is no such checkpoint.
+        ConfigError: a config is wrong, or there is no such checkpoint.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,

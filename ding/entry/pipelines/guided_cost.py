@@ -28,9 +28,9 @@ class GuidedCostPath(DataPath):
     """Trains a cost on an expert's samples and the agent's, and the policy on the newest samples with that cost.
 
     Args:
-        parts: The workers; the agent's samples are kept in their buffer.
-        interruptible: Makes the section that a signal may leave at any point.
-        expert: Plays the expert's samples, as many as the agent's, which are kept in ``demonstrations``.
+        parts: the workers; the agent's samples are kept in their buffer.
+        interruptible: makes the section that a signal may leave at any point.
+        expert: plays the expert's samples, as many as the agent's, which are kept in ``demonstrations``.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ def serial_pipeline_guided_cost(
     that it is given (``ppo``), or none (``sac`` with ``collect.collector_logit``).
     Evaluations report the env's rewards.
 
-    Other arguments, what a run leaves behind, and how it ends are those of `serial_pipeline`; the states of the cost
+    Other arguments, what a run leaves behind, and how it ends are those of ``serial_pipeline``; the states of the cost
     are in ``reward_model/``.
 
     Args:
-        expert_model: The expert's network; the policy's default when not given.
+        expert_model: the expert's network; the policy's default when not given.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step,

@@ -40,14 +40,14 @@ def serial_pipeline_offline(
     every ``policy.eval.evaluator.eval_freq`` train iterations. ``env.norm_obs.offline_stats`` gets the mean and
     standard deviation of the data set's observations; those of a data set of standardised windows go to
     ``policy.state_mean`` and ``policy.state_std``. Other arguments, what a run leaves behind, and how it ends are
-    those of `ding.entry.serial_entry.serial_pipeline`.
+    those of ``ding.entry.serial_entry.serial_pipeline``.
 
     Returns:
         The policy, and whether it reached ``env.stop_value``.
 
     Raises:
-        ConfigError: The config is wrong; see `ding.config.errors`.
-        DatasetError: The data set is broken, or does not fit ``policy.model``.
+        ConfigError: the config is wrong; see ``ding.config.errors``.
+        DatasetError: the data set is broken, or does not fit ``policy.model``.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict, callbacks=callbacks
@@ -95,7 +95,7 @@ def serial_pipeline_dt(
     strict: bool = False,
     callbacks: Sequence[RunCallback] = (),
 ) -> tuple[Policy, bool]:
-    """Train a decision transformer (``dt``): `serial_pipeline_offline` by the name that scripts import."""
+    """Train a decision transformer (``dt``): ``serial_pipeline_offline`` by the name that scripts import."""
     return serial_pipeline_offline(
         input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict, callbacks=callbacks
     )

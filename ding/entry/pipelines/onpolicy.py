@@ -28,7 +28,7 @@ def serial_pipeline_onpolicy(
 ) -> Policy:
     """Train an on-policy algorithm and return its policy: each pass trains on what it collected, and forgets it.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
@@ -50,7 +50,7 @@ def serial_pipeline_onpolicy_ppg(
 ) -> Policy:
     """Train PPG (``ppg``) and return its policy: each pass trains on what it collected.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`. The
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``. The
     collector's envs begin each episode from their first seeds, and evaluation takes the most likely actions.
     """
     arguments = RunArguments(
@@ -76,9 +76,9 @@ def serial_pipeline_plr(
 
     A level is what a procedurally generated env makes of one seed, which each of its episodes begins from. Training has
     the seeds 0 to ``level_replay.num_levels``; ``level_replay`` also has the settings of
-    `ding.data.level_replay.LevelSampler`. Evaluations play new levels, with the most likely actions.
+    ``ding.data.level_replay.LevelSampler``. Evaluations play new levels, with the most likely actions.
 
-    Other arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    Other arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed=False,

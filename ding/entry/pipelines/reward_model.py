@@ -43,7 +43,7 @@ def serial_pipeline_reward_model_offpolicy(
     ``create_config.reward_model`` names the model, section ``reward_model`` of the main config configures it. It learns
     from each collection, and estimates the rewards of each batch that is drawn. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
     model's states are in ``reward_model/ckpt/``.
     """
     arguments = RunArguments(
@@ -70,7 +70,7 @@ def serial_pipeline_reward_model_onpolicy(
     from each collection, and estimates the rewards of the samples that the policy trains on.
     Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
     model's states are in ``reward_model/ckpt/``.
     """
     arguments = RunArguments(
@@ -96,7 +96,7 @@ def serial_pipeline_preference_based_irl(
     The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
     left in the experiment folder, which is not renamed. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
@@ -126,7 +126,7 @@ def serial_pipeline_preference_based_irl_onpolicy(
     The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
     left in the experiment folder, which is not renamed. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
@@ -158,12 +158,12 @@ def serial_pipeline_gail(
     ``policy.load_path`` of its config, or ``reward_model.expert_model_path``. ``reward_model.data_path`` is by default
     the experiment folder. Evaluations report the env's rewards.
 
-    Other arguments, what a run leaves behind, and how it ends are those of `serial_pipeline`; the discriminator's
+    Other arguments, what a run leaves behind, and how it ends are those of ``serial_pipeline``; the discriminator's
     states are in ``reward_model/ckpt/``.
 
     Args:
-        expert_cfg: Config of the expert, like ``input_cfg``.
-        collect_data: Whether to play the expert; False takes the data that is there, and so does a resumed run.
+        expert_cfg: config of the expert, like ``input_cfg``.
+        collect_data: whether to play the expert; ``False`` takes the data that is there, and so does a resumed run.
     """
 
     def prepare(cfg: EasyDict) -> None:
@@ -208,7 +208,7 @@ def serial_pipeline_ngu(
     configure the models. They learn from each collection; each batch that is drawn gets the sum of the rewards of the
     env and the intrinsic ones. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
     models' states are in ``reward_model/ckpt/``.
     """
     arguments = RunArguments(
@@ -232,10 +232,10 @@ def _reward_model_config(cfg: EasyDict, section: str, kind: type[BaseRewardModel
     """A section of the config, over the defaults of the class of its model.
 
     Args:
-        kind: The class of the model, or a parent of it.
+        kind: the class of the model, or a parent of it.
 
     Raises:
-        ConfigValueError: There is no such section, or its ``type`` is of another kind.
+        ConfigValueError: there is no such section, or its ``type`` is of another kind.
     """
     if not cfg.get(section):
         raise ConfigValueError(f"main_config.{section} is missing: it must be a dict with at least `obs_shape`")

@@ -36,7 +36,7 @@ class Mix:
     label: Callable[[Samples, bool], Samples]
     #: The number of the expert's samples in a batch of so many.
     num_expert: Callable[[int], int]
-    #: The expert's buffer: its config, as `create_buffer` takes it.
+    #: The expert's buffer: its config, as ``create_buffer`` takes it.
     buffer: Mapping[str, Any]
     #: Samples that the expert collects before the first pass, and in each pass.
     first_count: int
@@ -51,11 +51,11 @@ class ExpertPath(DataPath):
     """Collects into a replay buffer, and fills each batch up from another one with samples of an expert.
 
     Args:
-        parts: The workers.
-        interruptible: Makes the section that a signal may leave at any point.
-        expert: The expert, and where its samples are kept; None for a run without one.
-        mix: How the two are mixed.
-        saved: The expert as part of a saved run; one that was taken up has its samples already.
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        expert: the expert, and where its samples are kept; ``None`` for a run without one.
+        mix: how the two are mixed.
+        saved: the expert as part of a saved run; one that was taken up has its samples already.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ExpertPath(DataPath):
             buffer.push(self._mix.label(samples, True), cur_collector_envstep=0)
 
     def _batch(self) -> Samples | None:
-        """The agent's samples, and behind them the expert's; None when a buffer does not give enough."""
+        """The agent's samples, and behind them the expert's; ``None`` when a buffer does not give enough."""
         train_iter, size = self._parts.learner.train_iter, self._batch_size
         num_expert = size if self._alone else self._mix.num_expert(size) if self._expert is not None else 0
         self._num_own = size - num_expert
@@ -136,9 +136,9 @@ class SavedExpert:
     """An expert that plays beside the agent, as part of a saved run: its buffer, counters and ongoing episodes.
 
     Args:
-        parts: The workers of the run.
-        expert: Its envs are saved, or begin new episodes, as those of the agent.
-        buffer: Where its samples are kept.
+        parts: the workers of the run.
+        expert: its envs are saved, or begin new episodes, as those of the agent.
+        buffer: where its samples are kept.
     """
 
     def __init__(self, parts: SerialParts, expert: Demonstrator, buffer: ReplayBuffer) -> None:
@@ -256,7 +256,7 @@ def playing_expert(
         arguments: those of the pipeline.
         expert: its compiled config.
         state: its weights.
-        collector: see `demonstrator`.
+        collector: see ``demonstrator``.
     """
     env, _ = env_managers(expert, arguments.env_setting, evaluate=False)
     env.seed(expert.seed)

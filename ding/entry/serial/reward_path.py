@@ -36,12 +36,12 @@ class RewardModelPath(DataPath):
     the model with all that it needs to go on.
 
     Args:
-        parts: The workers.
-        interruptible: Makes the section that a signal may leave at any point.
-        reward_model: The model; of its config ``target_new_data_count`` (samples to collect before it trains, at least
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        reward_model: the model; of its config ``target_new_data_count`` (samples to collect before it trains, at least
             one collection) and ``clear_buffer_per_iters`` (after how many trainings it forgets them) are read.
-        on_policy: Whether the policy trains on the newest samples alone, ``policy.learn.update_per_collect`` times (1).
-        trains: Whether the model goes on learning; else it learns once, before the first pass, by a call of its
+        on_policy: whether the policy trains on the newest samples alone, ``policy.learn.update_per_collect`` times (1).
+        trains: whether the model goes on learning; else it learns once, before the first pass, by a call of its
             ``train`` without anything collected.
     """
 
@@ -185,7 +185,7 @@ def ranked_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
     """The configs, with ``reward_model.type`` of the main config in the create config.
 
     Raises:
-        ConfigValueError: There is none.
+        ConfigValueError: there is none.
     """
     main, create = load_input(input_cfg)
     kind = main.get("reward_model", {}).get("type") or create.get("reward_model", {}).get("type")
@@ -199,7 +199,7 @@ def reward_model_config(cfg: EasyDict) -> EasyDict:
     """The section ``reward_model`` of a compiled config.
 
     Raises:
-        ConfigValueError: There is none.
+        ConfigValueError: there is none.
     """
     if not cfg.get("reward_model"):
         raise ConfigValueError("create_config.reward_model is missing: it must be a dict with the `type` of the model")

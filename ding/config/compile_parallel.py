@@ -71,8 +71,7 @@ def compile_config_parallel(
         strict: a key that is misspelt or that nobody reads is an error everywhere, and not only in the sections of
             the parallel mode.
         free_ports: with ``'local'``: give every process a port that is free now, for scripts that connect their
-            workers by hand. With ``False`` such a port is 0: the process binds any free one and sends it when it
-            enrols.
+            workers by hand. Else such a port is 0: the process binds any free one and sends it when it enrols.
 
     Raises:
         ConfigError: see the tree in ``ding.config.errors``. Every message names the full path of the key.

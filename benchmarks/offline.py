@@ -46,8 +46,7 @@ def ours(path: str, folder: str, ends: ExitStack, compiled: bool = False) -> Cal
 
     from ding.data import create_dataset
     from ding.entry.serial.offline_path import OfflinePath
-    from ding.entry.serial.parts import serial_parts
-    from ding.entry.serial_entry import opened_run
+    from ding.entry.serial_entry import RunArguments, opened_run
     from ding.entry.view.views import make_view
 
     sizes = {"actor_head_hidden_size": 256, "critic_head_hidden_size": 256}
@@ -65,9 +64,10 @@ def ours(path: str, folder: str, ends: ExitStack, compiled: bool = False) -> Cal
     }  # fmt: skip
     create = {"env": {"type": "gymnasium", "import_names": ["ding.envs"]}, "env_manager": {"type": "base"},
               "policy": {"type": "td3_bc"}}  # fmt: skip
-    run = ends.enter_context(opened_run((EasyDict(main), EasyDict(create)), 0, None, make_view(True), False, ()))
+    arguments = RunArguments((EasyDict(main), EasyDict(create)), view=make_view(True))
+    run = ends.enter_context(opened_run(arguments))
     dataset = create_dataset(run.cfg)
-    parts = ends.enter_context(serial_parts(run.cfg, with_buffer=False, collects=False))
+    parts = ends.enter_context(run.parts(with_buffer=False, collects=False))
     parts.learner.call_hook("before_run")
     data = OfflinePath(parts, dataset)
     data.prepare()

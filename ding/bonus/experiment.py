@@ -12,6 +12,7 @@ from ding.bonus.core.agent import Agent, best_checkpoint_of
 from ding.bonus.core.env_pattern import AnyEnv
 from ding.bonus.support import supported_algo
 from ding.config import read_config
+from ding.config.sections import episodes_of_evaluation, without_workers
 from ding.entry.view.experiment import CONFIGS
 from ding.utils import nearest
 from ding.utils.literals import assignments, literal_value
@@ -63,9 +64,7 @@ def load(
 
 def _for_agent(main: Mapping[str, Any], env: AnyEnv | None) -> dict[str, Any]:
     """The part of a compiled config that an agent reads: without the workers of the run."""
-    policy = dict(main["policy"])
-    for section, worker in (("learn", "learner"), ("collect", "collector"), ("other", "commander")):
-        policy[section] = {key: value for key, value in policy.get(section, {}).items() if key != worker}
+    policy = without_workers(main["policy"])
     eval_freq = policy.get("eval", {}).get("evaluator", {}).get("eval_freq")
     policy["eval"] = {} if eval_freq is None else {"evaluator": {"eval_freq": eval_freq}}
     size = policy["other"].pop("replay_buffer", {}).get("replay_buffer_size")
@@ -75,8 +74,8 @@ def _for_agent(main: Mapping[str, Any], env: AnyEnv | None) -> dict[str, Any]:
     left_out = {"manager", "cfg_type"} if env is None else {"manager", "cfg_type", "env_id", "env_kwargs", "type"}
     env_cfg = {key: value for key, value in main.get("env", {}).items() if key not in left_out}
     if "evaluator_episode_num" in env_cfg:
-        # The parallel mode counts the episodes of each env, and takes no notice of this key.
-        env_cfg["n_evaluator_episode"] = env_cfg["evaluator_env_num"] * env_cfg["evaluator_episode_num"]
+        # What the other key has is a default, which the parallel mode does not read.
+        env_cfg["n_evaluator_episode"] = episodes_of_evaluation(env_cfg)
     return {"env": env_cfg, "policy": policy}
 
 

@@ -1,4 +1,4 @@
-"""Reading, compiling, checking and saving configs (floor 3). The errors are drawn in `ding.config.errors`."""
+"""Reading, compiling, checking and saving configs (floor 3). The errors are drawn in ``ding.config.errors``."""
 
 from ding.utils.exports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""`system_config.backend`: one key that chooses how the parts of a parallel run exchange data and where they run."""
+"""``system_config.backend``: one key that chooses how the parts of a parallel run exchange data and where they run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Backend:
     """What a backend stands for.
 
     Attributes:
-        comm: type of `create_config.comm_learner` and `.comm_collector`, where they have that of another backend.
+        comm: type of ``create_config.comm_learner`` and ``.comm_collector``, where they have that of another backend.
         planes: type of the planes of learners, collectors and coordinator.
-        transport: network of the control messages; None: HTTP.
+        transport: network of the control messages; ``None``: HTTP.
     """
 
     comm: str
@@ -39,8 +39,8 @@ def choose_backend(create: EasyDict, system: EasyDict) -> None:
     """Put what ``system.backend`` stands for where the parts read it; without the key everything stays as it is.
 
     Raises:
-        ConfigValueError: There is no such backend, or it cannot do what the config says.
-        UnknownKeyError: A key of ``system_config.ray`` looks misspelt.
+        ConfigValueError: there is no such backend, or it cannot do what the config says.
+        UnknownKeyError: a key of ``system_config.ray`` looks misspelt.
     """
     name = system.get("backend")
     section = system.get("ray", {})

@@ -1,4 +1,4 @@
-"""`compile_config`: a user's config and the defaults of every class it names, merged into one.
+"""``compile_config``: a user's config and the defaults of every class it names, merged into one.
 
 Precedence, from weak to strong: templates, the defaults of the classes, what the policy sets for its workers, what
 the create config sets (types), the user's main config.
@@ -48,22 +48,22 @@ def compile_config(
     """Return ``cfg`` with the defaults of every class filled in; the inputs are not changed.
 
     Args:
-        cfg: The main config.
-        env_manager, policy, learner, collector, evaluator, buffer, env, reward_model, world_model: Classes. What is
-            not given is resolved by its ``type``; without one, the learner is `BaseLearner`, the evaluator
-            `InteractionSerialEvaluator`, the env manager `BaseEnvManager`. ``buffer`` is a class, or a dict from
+        cfg: the main config.
+        env_manager, policy, learner, collector, evaluator, buffer, env, reward_model, world_model: classes. What is
+            not given is resolved by its ``type``; without one, the learner is ``BaseLearner``, the evaluator
+            ``InteractionSerialEvaluator``, the env manager ``BaseEnvManager``. ``buffer`` is a class, or a dict from
             buffer name to class when the policy uses several.
-        seed: Stored as ``cfg.seed``.
-        auto: Take the classes from ``create_cfg``.
-        create_cfg: The create config; required by ``auto``.
-        save_cfg: Create the experiment folder and write the config into it (rank 0).
-        save_path: File name inside the experiment folder; ``formatted_<save_path>`` is written beside it.
-        renew_dir: Use a new folder when ``exp_name`` exists already.
-        strict: A key that is misspelt or that nobody reads is an error instead of a warning.
-        save_git_info: Also write ``git_log.txt`` and ``git_diff.txt``.
+        seed: stored as ``cfg.seed``.
+        auto: take the classes from ``create_cfg``.
+        create_cfg: the create config; required by ``auto``.
+        save_cfg: create the experiment folder and write the config into it (rank 0).
+        save_path: file name inside the experiment folder; ``formatted_<save_path>`` is written beside it.
+        renew_dir: use a new folder when ``exp_name`` exists already.
+        strict: a key that is misspelt or that nobody reads is an error instead of a warning.
+        save_git_info: also write ``git_log.txt`` and ``git_diff.txt``.
 
     Raises:
-        ConfigError: See the tree in `ding.config.errors`.
+        ConfigError: see the tree in ``ding.config.errors``.
     """
     check_seed(seed)
     user = sections.copied(cfg, "the main config")

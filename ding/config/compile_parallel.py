@@ -1,4 +1,4 @@
-"""`compile_config_parallel`: the three configs of the parallel mode, merged with defaults and checked, as one."""
+"""``compile_config_parallel``: the three configs of the parallel mode, merged with defaults and checked, as one."""
 
 import os
 from collections.abc import Mapping
@@ -30,8 +30,9 @@ from ding.utils.file_helper import write_text
 
 _COORDINATOR = ("ding.worker.coordinator", "Coordinator")
 MAX_SAMPLES_PER_INSERT = ("max_samples_per_insert", 1000.0)
-"""Key and default: how often the coordinator gives a learner each row on average, at most; None: as often as it likes.
-Several hundred are usual with large batches; without a bound, a learner would train for ever on a frozen buffer."""
+"""Key and default: how often the coordinator gives a learner each row on average, at most; ``None``: as often as it
+likes. Several hundred are usual with large batches; without a bound, a learner would train for ever on a frozen
+buffer."""
 PLATFORMS = ("local", "slurm", "k8s")
 
 
@@ -56,24 +57,24 @@ def compile_config_parallel(
     """Return ``{main, system, seed}``; the inputs are not changed.
 
     ``main`` is the main config with the defaults of every class filled in. ``system`` has a section ``coordinator``
-    and one per worker (``learner0``, ``collector0``, ...); see `ding.config.utils`.
+    and one per worker (``learner0``, ``collector0``, ...); see ``ding.config.utils``.
 
     Args:
-        cfg, create_cfg, system_cfg: The three configs.
-        seed: Stored as ``seed``.
-        save_cfg: Make the experiment folder and write the three configs into it, as a file that runs again.
-        save_path: Its name inside the experiment folder.
+        cfg, create_cfg, system_cfg: the three configs.
+        seed: stored as ``seed``.
+        save_cfg: make the experiment folder and write the three configs into it, as a file that runs again.
+        save_path: its name inside the experiment folder.
         platform: ``'local'`` (processes of one machine, or hosts that are given), ``'slurm'`` or ``'k8s'``.
-        coordinator_host, learner_host, collector_host: Hosts (nodes with ``'slurm'``); 127.0.0.1 when not given.
-        coordinator_port, learner_port, collector_port: For ``'k8s'``; elsewhere only the coordinator's is read.
-        renew_dir: Use a new folder when ``exp_name`` exists already.
-        strict: A key that is misspelt or that nobody reads is an error everywhere, and not only in the sections of
+        coordinator_host, learner_host, collector_host: hosts (nodes with ``'slurm'``); 127.0.0.1 when not given.
+        coordinator_port, learner_port, collector_port: for ``'k8s'``; elsewhere only the coordinator's is read.
+        renew_dir: use a new folder when ``exp_name`` exists already.
+        strict: a key that is misspelt or that nobody reads is an error everywhere, and not only in the sections of
             the parallel mode.
-        free_ports: With ``'local'``: give every process a port that is free now, for scripts that connect their
-            workers by hand. With False such a port is 0: the process binds any free one and sends it when it enrols.
+        free_ports: with ``'local'``: give every process a port that is free now, for scripts that connect their
+            workers by hand. Else such a port is 0: the process binds any free one and sends it when it enrols.
 
     Raises:
-        ConfigError: See the tree in `ding.config.errors`. Every message names the full path of the key.
+        ConfigError: see the tree in ``ding.config.errors``. Every message names the full path of the key.
     """
     if platform not in PLATFORMS:
         raise ConfigValueError(f"platform: there is no {platform!r}.{did_you_mean(platform, PLATFORMS)}")
@@ -171,7 +172,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
 
 
 def _take_load_path(learner: EasyDict) -> None:
-    """`policy.learn.learner.load_path` is another name of the checkpoint that the learner begins from."""
+    """``policy.learn.learner.load_path`` is another name of the checkpoint that the learner begins from."""
     if learner.get("load_path") and not learner.hook.get("load_ckpt_before_run"):
         learner.hook.load_ckpt_before_run = learner.load_path
 

@@ -1,10 +1,10 @@
 """Reading and saving config files.
 
-A config file is a Python module with `main_config` and `create_config` (and, for the parallel mode, `system_config`).
-It is executed where it lies, so imports of its neighbours and, inside a package, relative imports work. Executing a
-file is running a program: read only configs that you trust.
+A config file is a Python module with ``main_config`` and ``create_config`` (and, for the parallel mode,
+``system_config``). It is executed where it lies, so imports of its neighbours and, inside a package, relative imports
+work. Executing a file is running a program: read only configs that you trust.
 
-What `save_config` writes is such a module again: `read_config` reads it and it runs the same experiment.
+What ``save_config`` writes is such a module again: ``read_config`` reads it and it runs the same experiment.
 """
 
 import importlib
@@ -43,9 +43,9 @@ class Config:
     """The public variables of a config, with where they came from.
 
     Args:
-        cfg_dict: Name to value.
-        cfg_text: Source text; read from ``filename`` when not given.
-        filename: The file the config came from.
+        cfg_dict: name to value.
+        cfg_text: source text; read from ``filename`` when not given.
+        filename: the file the config came from.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Config:
 
     @staticmethod
     def file_to_dict(filename: str) -> "Config":
-        """Execute the ``.py`` file and return its public variables as a `Config`.
+        """Execute the ``.py`` file and return its public variables as a ``Config``.
 
         Raises:
-            ConfigFileError: The suffix, the syntax or the code of the file is wrong, or there is no such file.
+            ConfigFileError: the suffix, the syntax or the code of the file is wrong, or there is no such file.
         """
         return Config(_execute(Path(filename)), filename=str(filename))
 
@@ -73,7 +73,7 @@ def read_config_directly(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return every public module-level variable of the config file.
 
     Raises:
-        ConfigFileError: See `Config.file_to_dict`.
+        ConfigFileError: see ``Config.file_to_dict``.
     """
     return Config.file_to_dict(str(path)).cfg_dict
 
@@ -82,7 +82,7 @@ def read_config(path: str | os.PathLike[str]) -> tuple[EasyDict, EasyDict]:
     """Return ``(main_config, create_config)`` of the config file.
 
     Raises:
-        ConfigFileError: See `Config.file_to_dict`; a variable that is missing is a `MissingConfigError`.
+        ConfigFileError: see ``Config.file_to_dict``; a variable that is missing is a ``MissingConfigError``.
     """
     main, create = _read_variables(path, ("main_config", "create_config"))
     return main, create
@@ -92,7 +92,7 @@ def read_config_with_system(path: str | os.PathLike[str]) -> tuple[EasyDict, Eas
     """Return ``(main_config, create_config, system_config)`` of the config file.
 
     Raises:
-        ConfigFileError: See `Config.file_to_dict`; a variable that is missing is a `MissingConfigError`.
+        ConfigFileError: see ``Config.file_to_dict``; a variable that is missing is a ``MissingConfigError``.
     """
     main, create, system = _read_variables(path, ("main_config", "create_config", "system_config"))
     return main, create, system
@@ -193,16 +193,16 @@ def save_config(
     """Write a compiled config.
 
     Args:
-        config_: The config.
-        path: Target file; written whole (temporary name, then renamed).
+        config_: the config.
+        path: target file; written whole (temporary name, then renamed).
         type_: ``'py'`` or ``'yaml'``.
-        save_formatted: Also write ``formatted_<name>`` beside it, a config file that is a script, too (``'py'`` only).
-        create_cfg: The create config; derived from the types in ``config_`` when not given.
-        strict: A value without faithful source text raises; otherwise the file holds a call in its place that
+        save_formatted: also write ``formatted_<name>`` beside it, a config file that is a script, too (``'py'`` only).
+        create_cfg: the create config; derived from the types in ``config_`` when not given.
+        strict: a value without faithful source text raises; otherwise the file holds a call in its place that
             raises, with the key and the reason, when the file is read.
 
     Raises:
-        ConfigValueError: Unknown ``type_``.
+        ConfigValueError: unknown ``type_``.
         ConfigNotSerializableError: ``strict`` and a value (a lambda, an open file, ...) cannot be written.
     """
     if type_ == "yaml":
@@ -220,7 +220,7 @@ def save_config_py(config_: Mapping[str, Any], path: str | os.PathLike[str]) -> 
     """Write ``config_`` as a Python config file.
 
     Raises:
-        ConfigNotSerializableError: A value cannot be written as source text.
+        ConfigNotSerializableError: a value cannot be written as source text.
     """
     save_config(config_, path)
 
@@ -230,7 +230,7 @@ def read_config_yaml(path: str | os.PathLike[str]) -> EasyDict:
 
     Raises:
         ImportError: PyYAML is not installed.
-        ConfigFileError: No such file, not valid yaml, or not a mapping.
+        ConfigFileError: no such file, not valid yaml, or not a mapping.
     """
     yaml = _yaml()
     if not Path(path).is_file():
@@ -249,7 +249,7 @@ def save_config_yaml(config_: Mapping[str, Any], path: str | os.PathLike[str]) -
 
     Raises:
         ImportError: PyYAML is not installed.
-        ConfigNotSerializableError: A value has no plain form.
+        ConfigNotSerializableError: a value has no plain form.
     """
     yaml = _yaml()
     write_text(path, yaml.safe_dump(to_plain(config_), sort_keys=False))

@@ -1,6 +1,6 @@
 """The meaning of each config key: the comment that stands above its default in the source, or what all share.
 
-So a key is explained in one place; the reference pages and `ding new config` read it there.
+So a key is explained in one place; the reference pages and ``ding new config`` read it there.
 """
 
 import ast
@@ -30,7 +30,7 @@ def documented_keys(cls: Any) -> list[ConfigKey]:
     """Return the keys of ``cls.default_config()`` in their order, with their meanings.
 
     Args:
-        cls: A class with a ``default_config``; the comments are those in the ``config`` of the class or, for keys that
+        cls: a class with a ``default_config``; the comments are those in the ``config`` of the class or, for keys that
             it does not repeat, of its nearest ancestor that has them, or the shared meaning.
     """
     meanings: dict[str, str] = {}

@@ -9,8 +9,8 @@
     |   |-- ConfigSyntaxError                the file is not valid Python
     |   |-- ConfigRunError                   the file is valid but fails while it runs
     |   `-- MissingConfigError (AssertionError)   main_config, create_config or system_config is not there
-    |-- UnknownTypeError (KeyError)          a `type` that no registry knows
-    |-- ConfigImportError (ImportError)      an entry of `import_names` cannot be imported
+    |-- UnknownTypeError (KeyError)          a ``type`` that no registry knows
+    |-- ConfigImportError (ImportError)      an entry of ``import_names`` cannot be imported
     |-- UnknownKeyError                      strict mode: a misspelt key, or one that nobody reads
     |-- ConfigValueError (AssertionError)    a key is missing or holds what it cannot hold
     |-- ExperimentDirError (OSError)         the experiment folder cannot be made

@@ -24,7 +24,7 @@ except ImportError:  # Windows
 logger = logging.getLogger("ding.config")
 
 LOCK_FILE = "alive.lock"
-"""What a run holds in its experiment folder while it lasts, see `ExperimentLock`."""
+"""What a run holds in its experiment folder while it lasts, see ``ExperimentLock``."""
 
 _GIT_TIMEOUT_S = 20.0
 
@@ -36,7 +36,7 @@ def create_experiment_dir(exp_name: str, renew_dir: bool) -> str:
     ``_2``, ... behind it when that is taken, too. Making a folder is atomic, so two processes never share one.
 
     Raises:
-        ExperimentDirError: The folder cannot be made (an `OSError`, too).
+        ExperimentDirError: the folder cannot be made (an ``OSError``, too).
     """
     try:
         return _create(exp_name, renew_dir)
@@ -90,9 +90,9 @@ def _remove_if_unused(folder: Path) -> None:
 class ExperimentLock:
     """Keeps other runs out of an experiment folder while a run lasts: a context manager, around the whole run.
 
-    It is an exclusive lock of the kernel (``flock``) on `LOCK_FILE`, which ends with the process that took it, however
-    that ends: children close what they inherit of it. The file says whose it is. It goes with the run; one that a
-    killed run left is in nobody's way.
+    It is an exclusive lock of the kernel (``flock``) on ``LOCK_FILE``, which ends with the process that took it,
+    however that ends: children close what they inherit of it. The file says whose it is. It goes with the run; one that
+    a killed run left is in nobody's way.
 
     Rank 0 locks for all ranks of a run. On Windows, and in a file system without locks (which a warning says), nothing
     is locked.
@@ -109,12 +109,12 @@ class ExperimentLock:
         self.release()
 
     def take(self, folder: str | os.PathLike[str]) -> None:
-        """Lock a folder, until `release`. One that is not there yet has no run: take it again when it is made.
+        """Lock a folder, until ``release``. One that is not there yet has no run: take it again when it is made.
 
         Does nothing where this lock is held already.
 
         Raises:
-            ExperimentDirError: Another run lasts there; the message says which.
+            ExperimentDirError: another run lasts there; the message says which.
         """
         if fcntl is None or self._descriptor is not None or get_rank() > 0 or not os.path.isdir(folder):
             return
@@ -148,11 +148,11 @@ class ExperimentLock:
         self._close()
 
     def _lock(self) -> bool:
-        """Lock the file; False when that is no longer the one of this name.
+        """Lock the file; ``False`` when that is no longer the one of this name.
 
         Raises:
-            BlockingIOError: Another process, or another lock of this one, has it.
-            OSError: It cannot be locked.
+            BlockingIOError: another process, or another lock of this one, has it.
+            OSError: it cannot be locked.
         """
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         _held.add(self)

@@ -1,4 +1,4 @@
-"""`env.per_collector`: what the envs of one collector have beside those of the others (seeds, levels, arguments)."""
+"""``env.per_collector``: what the envs of one collector have beside those of the others (seeds, levels, arguments)."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -15,7 +15,7 @@ def check_per_collector(env: Mapping[str, Any]) -> None:
     """Check the key.
 
     Raises:
-        ConfigValueError: It is no list of dicts, or an empty one.
+        ConfigValueError: it is no list of dicts, or an empty one.
     """
     entries = env.get("per_collector", [{}])
     if not isinstance(entries, (list, tuple)) or not entries or not all(isinstance(one, Mapping) for one in entries):
@@ -45,7 +45,7 @@ def collector_section(cfg: EasyDict, like: str, index: int) -> EasyDict:
     """Return the section of a collector that joins a run: as that of ``like``, with any free port and its own entry.
 
     Args:
-        cfg: A compiled config, ``{main, system}``.
-        index: The number of the new collector.
+        cfg: a compiled config, ``{main, system}``.
+        index: the number of the new collector.
     """
     return EasyDict({**deepcopy(cfg.system[like]), "port": 0, "env": own_env(cfg.main, index)})

@@ -1,8 +1,8 @@
-"""From a `type` in a config to its class.
+"""From a ``type`` in a config to its class.
 
-`ding.config` lies below the packages whose classes it compiles defaults of, so it never imports them by statement.
+``ding.config`` lies below the packages whose classes it compiles defaults of, so it never imports them by statement.
 Classes are found through the registries; when a name is not registered yet, the package that registers the classes
-that ship with the library is imported by its name, once, as an entry of `import_names` would be.
+that ship with the library is imported by its name, once, as an entry of ``import_names`` would be.
 """
 
 import importlib
@@ -45,14 +45,14 @@ def class_of(registry: str, section: Mapping[str, Any], where: str) -> type:
     """Return the class that ``section.type`` names.
 
     Args:
-        registry: Short name of the registry (a key of `ding.utils.registries`).
-        section: A config section with ``type`` and, maybe, ``import_names``.
-        where: Path of the section, for messages.
+        registry: short name of the registry (a key of ``ding.utils.registries``).
+        section: a config section with ``type`` and, maybe, ``import_names``.
+        where: path of the section, for messages.
 
     Raises:
         ConfigValueError: ``section`` has no ``type``.
-        ConfigImportError: A module of ``import_names`` cannot be imported.
-        UnknownTypeError: No registered class has that name.
+        ConfigImportError: a module of ``import_names`` cannot be imported.
+        UnknownTypeError: no registered class has that name.
     """
     name = section.get("type") if isinstance(section, Mapping) else None
     if not isinstance(name, str):
@@ -65,7 +65,7 @@ def registered(registry: str, name: str, where: str) -> type:
     """Return the class registered as ``name``.
 
     Raises:
-        UnknownTypeError: There is none.
+        UnknownTypeError: there is none.
     """
     table = registries[registry]
     if name not in table:
@@ -78,7 +78,7 @@ def registered(registry: str, name: str, where: str) -> type:
 
 
 def name_of(registry: str, cls: type) -> str | None:
-    """Return the name under which exactly ``cls`` is registered, or None."""
+    """Return the name under which exactly ``cls`` is registered, or ``None``."""
     return registries[registry].name_of(cls)
 
 
@@ -97,7 +97,7 @@ def defaults_of(cls: object, where: str) -> EasyDict:
     """Return ``cls.default_config()``.
 
     Raises:
-        ConfigValueError: The class has no such method.
+        ConfigValueError: the class has no such method.
     """
     method = getattr(cls, "default_config", None)
     if method is None:

@@ -23,6 +23,23 @@ POLICY_TEMPLATE: dict[str, Any] = {
     "other": {"replay_buffer": {}},
 }
 
+# Of the policy: what the workers of a run read, by its section and key.
+_WORKERS = (("learn", "learner"), ("collect", "collector"), ("other", "commander"))
+
+
+def without_workers(policy_cfg: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section ``policy`` without what the workers of its run read; what is given stays as it is."""
+    kept = {
+        section: {key: value for key, value in policy_cfg.get(section, {}).items() if key != worker}
+        for section, worker in _WORKERS
+    }
+    return {**policy_cfg, **kept}
+
+
+def episodes_of_evaluation(env_cfg: Mapping[str, Any]) -> int:
+    """Return the ``n_evaluator_episode`` of a config of the parallel mode, which counts the episodes of each env."""
+    return int(env_cfg["evaluator_env_num"] * env_cfg.get("evaluator_episode_num", 1))
+
 
 def merged(defaults: Mapping[str, Any], above: Mapping[str, Any]) -> EasyDict:
     """Return ``defaults`` with ``above`` over them, at every depth."""
@@ -40,7 +57,7 @@ def copied(value: object, name: str) -> EasyDict:
     """Return a deep copy of a config.
 
     Raises:
-        ConfigValueError: It is no dict; ``name`` is its name in the message.
+        ConfigValueError: it is no dict; ``name`` is its name in the message.
     """
     if not isinstance(value, Mapping):
         raise ConfigValueError(f"{name} must be a dict, got {type(value).__name__}")
@@ -58,16 +75,16 @@ def component(
     """Return a section over the defaults of its class, and the class.
 
     Args:
-        registry: Where the ``type`` is registered.
-        where: Path of the section, for messages.
-        section: What is over the defaults.
-        cls: The class; by ``type`` when not given. Its name is then noted in the section, so that a saved config leads
+        registry: where the ``type`` is registered.
+        where: path of the section, for messages.
+        section: what is over the defaults.
+        cls: the class; by ``type`` when not given. Its name is then noted in the section, so that a saved config leads
             back to it.
-        user: The user's section, whose ``type`` goes before.
-        default_type: The ``type`` where none is written.
+        user: the user's section, whose ``type`` goes before.
+        default_type: the ``type`` where none is written.
 
     Raises:
-        ConfigError: No class is found.
+        ConfigError: no class is found.
     """
     if cls is None:
         written = merged(section, user or {})
@@ -77,7 +94,7 @@ def component(
     result = merged(defaults_of(cls, where), section)
     name = name_of(registry, cls)
     if "type" not in section and name is not None:
-        # Subclasses inherit the default `type` of their base.
+        # Subclasses inherit the default ``type`` of their base.
         result.type = name
     return result, cls
 
@@ -117,13 +134,13 @@ def compile_buffer_config(
     """Return the config of the replay buffer, or of every buffer when the policy uses several.
 
     Args:
-        policy_cfg: The policy's config with its defaults.
-        user_cfg: The user's main config.
-        buffer_cls: Buffer class or None; with several buffers a dict from name to class, or None.
+        policy_cfg: the policy's config with its defaults.
+        user_cfg: the user's main config.
+        buffer_cls: buffer class or ``None``; with several buffers a dict from name to class, or ``None``.
 
     Raises:
-        ConfigValueError: The user asks for several buffers where the policy has one, or a ``type`` is missing.
-        UnknownTypeError: No buffer is registered under a ``type``.
+        ConfigValueError: the user asks for several buffers where the policy has one, or a ``type`` is missing.
+        UnknownTypeError: no buffer is registered under a ``type``.
     """
     where = "policy.other.replay_buffer"
     own, user = policy_cfg["other"]["replay_buffer"], dig(user_cfg, "policy", "other", "replay_buffer")

@@ -1,8 +1,8 @@
 """Values as Python source text that evaluates to the same values again.
 
-Written without loss: None, bool, int, float (inf and nan included), complex, str, bytes, list, tuple, set, frozenset,
-dict, numpy scalars (as Python scalars), numpy arrays, enum members, paths, `functools.partial`, and modules, classes
-and functions that can be found again by their import path. Anything else is refused by key and reason.
+Written without loss: ``None``, bool, int, float (inf and nan included), complex, str, bytes, list, tuple, set,
+frozenset, dict, numpy scalars (as Python scalars), numpy arrays, enum members, paths, ``functools.partial``, and
+modules, classes and functions that can be found again by their import path. Anything else is refused by key and reason.
 """
 
 import enum
@@ -30,7 +30,7 @@ def raise_not_saved(key: str, reason: str) -> Any:
     """Stand in a saved config for a value that could not be written; always raises.
 
     Raises:
-        ConfigValueError: With the key and why the value is not in the file.
+        ConfigValueError: with the key and why the value is not in the file.
     """
     raise ConfigValueError(f"{key}: the value was not saved ({reason}); write it into this file by hand")
 
@@ -41,10 +41,10 @@ def config_to_source(
     """Return the text of a config file for a compiled config.
 
     Args:
-        config: The compiled config.
-        create_cfg: The create config, or None to derive it from the types in ``config``.
-        strict: Raise for a value without source text instead of writing a call that raises when the file is read.
-        script: Name the dict ``main_config`` and end with a ``__main__`` block; else ``exp_config``, of which
+        config: the compiled config.
+        create_cfg: the create config, or ``None`` to derive it from the types in ``config``.
+        strict: raise for a value without source text instead of writing a call that raises when the file is read.
+        script: name the dict ``main_config`` and end with a ``__main__`` block; else ``exp_config``, of which
             ``main_config`` is a copy.
 
     Raises:
@@ -65,9 +65,9 @@ def parallel_config_to_source(
     """Return the text of a config file of the parallel mode, with a ``__main__`` block.
 
     Args:
-        main: The compiled main config.
-        create, system: The two other configs, as the user gives them.
-        strict: As in `config_to_source`.
+        main: the compiled main config.
+        create, system: the two other configs, as the user gives them.
+        strict: as in ``config_to_source``.
 
     Raises:
         ConfigNotSerializableError: ``strict`` and a value cannot be written.
@@ -80,8 +80,8 @@ def save_leniently(save: Callable[[bool], None], path: object) -> None:
     """Save a config; a value that has no source text is left out with a warning, and the file asks for it.
 
     Args:
-        save: Writes the file; with ``strict`` (its argument) it raises for such a value.
-        path: The file, for the warning.
+        save: writes the file; with ``strict`` (its argument) it raises for such a value.
+        path: the file, for the warning.
     """
     try:
         save(True)
@@ -138,7 +138,7 @@ def to_plain(value: object, key: str = "config") -> Any:
     """Return ``value`` as plain dicts, lists and scalars.
 
     Raises:
-        ConfigNotSerializableError: A value has no plain form.
+        ConfigNotSerializableError: a value has no plain form.
     """
     if isinstance(value, Mapping):
         return {str(k): to_plain(v, f"{key}.{k}") for k, v in value.items()}
@@ -254,7 +254,7 @@ class _Writer:
 
 
 class _Refused(Exception):
-    """A value that has no source text, with the reason; caught by `_Writer.render`, which knows the key."""
+    """A value that has no source text, with the reason; caught by ``_Writer.render``, which knows the key."""
 
 
 def _bracket(opening: str, items: list[str], closing: str, indent: int) -> str:

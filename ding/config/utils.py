@@ -72,12 +72,12 @@ def set_host_port(cfg: EasyDict, coordinator_host: str | None, learner_host: Hos
     """Give every section of a system config its host and port and the coordinator the workers' addresses.
 
     Args:
-        cfg: What `set_system_cfg` returned.
-        coordinator_host: Address that the coordinator binds; its own ``host`` or 127.0.0.1 when None.
-        learner_host, collector_host: One host for all, or hosts that are given out in order, round and round.
+        cfg: what ``set_system_cfg`` returned.
+        coordinator_host: address that the coordinator binds; its own ``host`` or 127.0.0.1 when ``None``.
+        learner_host, collector_host: one host for all, or hosts that are given out in order, round and round.
 
     Raises:
-        ConfigValueError: A port is no port, or a list of hosts is empty.
+        ConfigValueError: a port is no port, or a list of hosts is empty.
     """
     coordinator = cfg.coordinator
     coordinator.host = coordinator_host or coordinator.get("host") or DEFAULT_HOST
@@ -136,7 +136,7 @@ def parallel_transform(
     """Shape ``cfg.system`` for processes on one machine, or on machines that are known by their hosts.
 
     Raises:
-        ConfigValueError: See `set_system_cfg` and `set_host_port`.
+        ConfigValueError: see ``set_system_cfg`` and ``set_host_port``.
     """
     cfg = EasyDict(cfg)
     cfg.system = set_host_port(set_system_cfg(cfg), coordinator_host, learner_host, collector_host)
@@ -149,10 +149,10 @@ def parallel_transform_slurm(
     """Shape ``cfg.system`` for a slurm cluster: nodes are given out in order, round and round.
 
     A learner of several GPUs gets an aggregator on its node, to which the coordinator connects in its place. The
-    partition is that of the job this runs in (``SLURM_JOB_PARTITION``), or None.
+    partition is that of the job this runs in (``SLURM_JOB_PARTITION``), or ``None``.
 
     Raises:
-        ConfigValueError: See `set_system_cfg` and `set_host_port`.
+        ConfigValueError: see ``set_system_cfg`` and ``set_host_port``.
     """
     cfg = parallel_transform(cfg, coordinator_host, learner_node, collector_node)
     partition = os.environ.get("SLURM_JOB_PARTITION")
@@ -186,7 +186,7 @@ def parallel_transform_k8s(
     """Shape ``cfg.system`` for Kubernetes: fixed ports, one template per kind; the operator announces the workers.
 
     Raises:
-        ConfigValueError: See `set_system_cfg`; a port is no port.
+        ConfigValueError: see ``set_system_cfg``; a port is no port.
     """
     cfg = EasyDict(cfg)
     system = set_system_cfg(cfg)

@@ -1,6 +1,6 @@
 """What to do with a trained policy: evaluate it, and make data sets of what it does.
 
-Data sets are files without pickled code (`ding.utils.data`); the reference's own pickles are not read.
+Data sets are files without pickled code (``ding.utils.data``); the reference's own pickles are not read.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from ding.config import ConfigValueError, compile_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
-from ding.entry.serial.parts import EnvSetting, env_managers
+from ding.entry.serial.parts import EnvSetting, env_class, env_managers
 from ding.entry.serial_entry import InputConfig, load_input, without_roles
 from ding.entry.view.experiment import eval_folder, experiment_of
 from ding.entry.view.failure import failures_logged
@@ -41,38 +41,27 @@ def eval(
     """Evaluate a policy and return its mean return over ``env.n_evaluator_episode`` episodes.
 
     Args:
-        input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: Seed of everything, the envs included.
+        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
+        seed: seed of everything, the envs included.
         env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: The network; the policy's default when not given.
-        state_dict: The policy's state; read from ``load_path`` when not given.
-        load_path: Checkpoint file, or an experiment folder for its best one; else ``policy.learn.learner.load_path``,
+        model: the network; the policy's default when not given.
+        state_dict: the policy's state; read from ``load_path`` when not given.
+        load_path: checkpoint file, or an experiment folder for its best one; else ``policy.learn.learner.load_path``,
             else ``policy.learn.learner.hook.load_ckpt_before_run`` of the config. The evaluation of a checkpoint in an
             experiment folder is written into ``eval/<time>`` there.
-        replay_path: Folder for videos of the episodes, one sub-folder per env; else ``env.replay_path`` of the config.
+        replay_path: folder for videos of the episodes, one sub-folder per env; else ``env.replay_path`` of the config.
 
     Raises:
-        ConfigError: The config is wrong, or no state to evaluate is given, or its file does not exist.
-        PolicyWeightsError: The state is that of another policy or network.
-        RuntimeError: The evaluator reports no returns.
+        ConfigError: the config is wrong, or no state to evaluate is given, or its file does not exist.
+        PolicyWeightsError: the state is that of another policy or network.
+        RuntimeError: the evaluator reports no returns.
     """
     cfg = _compiled(input_cfg, seed, env_setting, "eval_config.py", load_path)
-    with failures_logged(cfg.exp_name):
-        return _evaluate(cfg, env_setting, model, state_dict, load_path, replay_path)
-
-
-def _evaluate(
-    cfg: EasyDict,
-    env_setting: EnvSetting | None,
-    model: torch.nn.Module | None,
-    state_dict: dict[str, Any] | None,
-    load_path: str | None,
-    replay_path: str | None,
-) -> float:
-    with unused_dir_removed(cfg.exp_name):
-        state = state_dict if state_dict is not None else _load_state(cfg, load_path)
-        _, env = env_managers(cfg, env_setting, collect=False)
-    try:
+    with failures_logged(cfg.exp_name), contextlib.ExitStack() as ends:
+        with unused_dir_removed(cfg.exp_name):
+            state = state_dict if state_dict is not None else _load_state(cfg, load_path)
+            _, env = env_managers(cfg, env_setting, collect=False)
+        ends.callback(env.close)
         env.seed(cfg.seed, dynamic_seed=False)
         folder = replay_path or cfg.env.get("replay_path", None)
         if folder:
@@ -83,15 +72,11 @@ def _evaluate(
         evaluator = create_serial_evaluator(
             cfg.policy.eval.evaluator, env=env, policy=policy.eval_mode, exp_name=cfg.exp_name
         )
-        try:
-            _, info = evaluator.eval()
-        finally:
-            evaluator.close()
-    finally:
-        env.close()
-    if "eval_episode_return" not in info:
-        raise RuntimeError(f"the evaluator reports no eval_episode_return, only {sorted(info)}")
-    return float(np.mean(info["eval_episode_return"]))
+        ends.callback(evaluator.close)
+        _, info = evaluator.eval()
+        if "eval_episode_return" not in info:
+            raise RuntimeError(f"the evaluator reports no eval_episode_return, only {sorted(info)}")
+        return float(np.mean(info["eval_episode_return"]))
 
 
 def collect_demo_data(
@@ -106,20 +91,20 @@ def collect_demo_data(
 ) -> None:
     """Write a data set of training samples, as the policy collects them without epsilon-greedy exploration.
 
-    The file has the format ``policy.collect.data_type`` (``naive`` when not given, which `NaiveRLDataset` reads).
+    The file has the format ``policy.collect.data_type`` (``naive`` when not given, which ``NaiveRLDataset`` reads).
 
     Args:
-        input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: Seed of everything, the envs included.
-        collect_count: Number of samples.
-        expert_data_path: The file, usually ``expert_data.pkl``; else ``policy.collect.save_path`` of the config.
+        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
+        seed: seed of everything, the envs included.
+        collect_count: number of samples.
+        expert_data_path: the file, usually ``expert_data.pkl``; else ``policy.collect.save_path`` of the config.
         env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: The network; the policy's default when not given.
-        state_dict: The policy's state; read from ``state_dict_path`` when not given.
-        state_dict_path: Checkpoint file.
+        model: the network; the policy's default when not given.
+        state_dict: the policy's state; read from ``state_dict_path`` when not given.
+        state_dict_path: checkpoint file.
 
     Raises:
-        ConfigError: The config is wrong, or there are no weights or no path of the file (an `AssertionError`, too).
+        ConfigError: the config is wrong, or there are no weights or no path of the file (an ``AssertionError``, too).
     """
     cfg = _compiled(input_cfg, seed, env_setting, "collect_demo_data_config.py")
     path = _data_path(cfg, expert_data_path)
@@ -139,10 +124,10 @@ def collect_episodic_demo_data(
 ) -> None:
     """Write a data set of ``collect_count`` whole episodes, each a list of transitions.
 
-    `episode_to_transitions` makes training samples of it. Arguments and errors are those of `collect_demo_data`.
+    ``episode_to_transitions`` makes training samples of it. Arguments and errors are those of ``collect_demo_data``.
 
     Raises:
-        ConfigError: Also for ``policy.collect.data_type='hdf5'``, which cannot store episodes.
+        ConfigError: also for ``policy.collect.data_type='hdf5'``, which cannot store episodes.
     """
     cfg = _compiled(input_cfg, seed, env_setting, "collect_demo_data_config.py")
     path = _data_path(cfg, expert_data_path)
@@ -157,15 +142,15 @@ def episode_to_transitions(data_path: str, expert_data_path: str, nstep: int) ->
     """Make a data set of transitions that look ``nstep`` steps ahead out of one of episodes.
 
     Args:
-        data_path: A file of `collect_episodic_demo_data`.
-        expert_data_path: The file to write, in the format ``naive``.
-        nstep: Number of rewards of each transition.
+        data_path: a file of ``collect_episodic_demo_data``.
+        expert_data_path: the file to write, in the format ``naive``.
+        nstep: number of rewards of each transition.
     """
     episode_to_transitions_filter(data_path, expert_data_path, nstep, -float("inf"))
 
 
 def episode_to_transitions_filter(data_path: str, expert_data_path: str, nstep: int, min_episode_return: float) -> None:
-    """`episode_to_transitions` of the episodes whose rewards add up to at least ``min_episode_return``."""
+    """``episode_to_transitions`` of the episodes whose rewards add up to at least ``min_episode_return``."""
     episodes: list[list[dict[str, Any]]] = read_file(data_path)
     kept = [one for one in episodes if sum(float(step["reward"]) for step in one) >= min_episode_return]
     samples = [sample for episode in kept for sample in get_nstep_return_data(episode, nstep)]
@@ -180,7 +165,7 @@ def _compiled(
         experiment = load_path if os.path.isdir(load_path) else experiment_of(load_path)
         if experiment is not None:
             main.exp_name = eval_folder(experiment)
-    env = None if env_setting is None else env_setting[0]
+    env = env_class(env_setting)
     return compile_config(main, seed=seed, env=env, auto=True, create_cfg=create, save_path=save_path)
 
 

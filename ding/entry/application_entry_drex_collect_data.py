@@ -1,4 +1,4 @@
-"""`drex_collecting_data`: episodes of a clone of a demonstrator, ranked by how often it acts at random."""
+"""``drex_collecting_data``: episodes of a clone of a demonstrator, ranked by how often it acts at random."""
 
 import argparse
 import os
@@ -24,10 +24,10 @@ _EVALUATIONS = 4
 def drex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[list[float]], list[Any]]:
     """Clone a demonstrator, and play ``num_trajs_per_bin`` episodes for each noise of ``eps_list``, the largest first.
 
-    The demonstrator is known by its transitions, the file ``offline_data_path`` of `collect_demo_data`; the clone
+    The demonstrator is known by its transitions, the file ``offline_data_path`` of ``collect_demo_data``; the clone
     (``bc``) learns from them for ``bc_iterations`` train iterations, in the folder ``<exp_name>_bc``. Noise is the
     chance of a random action, of continuous actions the deviation of what is added to them. All four keys stand in
-    section ``reward_model`` of the config. Writes the files of `trex_collecting_data` into the experiment folder.
+    section ``reward_model`` of the config. Writes the files of ``trex_collecting_data`` into the experiment folder.
 
     Args:
         args: with ``cfg`` (path of a config, or a pair), ``seed`` and ``device``; read from the command line (``--cfg
@@ -65,7 +65,7 @@ def clone_config(main: EasyDict, create: EasyDict, iterations: int) -> tuple[Eas
     """The config of a behaviour cloning policy for the env and the shapes of another config.
 
     Raises:
-        ConfigValueError: The actions are hybrid.
+        ConfigValueError: the actions are hybrid.
     """
     model, kinds = main.policy.model, (main.policy.get("action_space"), main.policy.model.get("action_space"))
     if "hybrid" in kinds:

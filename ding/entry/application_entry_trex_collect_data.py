@@ -1,4 +1,4 @@
-"""`trex_collecting_data`: episodes of several checkpoints of a policy, ranked by their age."""
+"""``trex_collecting_data``: episodes of several checkpoints of a policy, ranked by their age."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config
 from ding.entry.serial.demonstrations import demonstrator, read_state
-from ding.entry.serial.parts import EnvSetting, env_managers
+from ding.entry.serial.parts import EnvSetting, env_class, env_managers
 from ding.entry.serial_entry import InputConfig, load_input
 from ding.utils import set_pkg_seed
 from ding.utils.file_helper import save_file
@@ -35,19 +35,17 @@ def collect_episodic_demo_data_for_trex(
     It acts with ``eps``, by default the epsilon ``policy.other.eps.collect`` (0.2 when not given).
 
     Args:
-        input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: Seed of everything, the env included.
-        rank: Number of the checkpoint; not used.
+        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
+        seed: seed of everything, the env included.
+        rank: number of the checkpoint; not used.
         env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: The network; the policy's default when not given.
-        state_dict: The policy's state; read from ``state_dict_path`` when not given.
+        model: the network; the policy's default when not given.
+        state_dict: the policy's state; read from ``state_dict_path`` when not given.
     """
-    main, create = load_input(input_cfg)
-    create.policy.type = create.policy.type.removesuffix("_command") + "_command"
+    main, create = load_input(input_cfg, commanded=True)
     main.setdefault("env", EasyDict()).collector_env_num = 1
-    env_cls = None if env_setting is None else env_setting[0]
     cfg = compile_config(
-        main, seed=seed, env=env_cls, auto=True, create_cfg=create, renew_dir=False,
+        main, seed=seed, env=env_class(env_setting), auto=True, create_cfg=create, renew_dir=False,
         save_path="collect_demo_data_config.py",
     )  # fmt: skip
     state = state_dict if state_dict is not None else read_state(state_dict_path, "state_dict or state_dict_path")
@@ -98,8 +96,8 @@ def save_ranked_episodes(
     """Write what reward models learn from, and return it.
 
     Args:
-        folder: Where the files go.
-        played: Per rank, from the worst on, its name and its episodes, each a list of transitions.
+        folder: where the files go.
+        played: per rank, from the worst on, its name and its episodes, each a list of transitions.
 
     Returns:
         The names; per rank and episode the observations ``[T, ...]``; the returns; the rewards of the steps.

@@ -1,4 +1,4 @@
-"""The command `ding`.
+"""The command ``ding``.
 
 Exit codes: 0 it worked; 1 an error in code that the library calls (an env, a policy), with the lines of that code; 2 a
 wrong option or config, with what is wrong; 128 + n stopped by signal n. Nothing heavy is imported before it is needed.
@@ -245,5 +245,5 @@ def _run(
 
 
 def main() -> None:
-    """Run the command line; the console script `ding`."""
+    """Run the command line; the console script ``ding``."""
     sys.exit(cli())

@@ -1,10 +1,10 @@
 """The roles of a parallel run one by one, for several machines that share a folder.
 
 Every machine has the same config file. The coordinator listens at a fixed address; workers announce themselves there.
-All of them know the run's token, from a file that only its owner may read. `docs/parallel.md` has an example.
+All of them know the run's token, from a file that only its owner may read. ``docs/parallel.md`` has an example.
 
 A port is taken from the argument, else from the environment (``COORDINATOR_PORT``, ``LEARNER_PORT``,
-``COLLECTOR_PORT``), else from the config. What `dist_prepare_config` writes is JSON: which file, which seed and which
+``COLLECTOR_PORT``), else from the config. What ``dist_prepare_config`` writes is JSON: which file, which seed and which
 addresses; it can be given in the place of the config file.
 """
 
@@ -57,7 +57,7 @@ def dist_prepare_config(
     """Check a config and write down where its processes will be; returns the path of that file.
 
     Raises:
-        ConfigError: The config is wrong.
+        ConfigError: the config is wrong.
     """
     settings = {
         "seed": seed,
@@ -90,13 +90,13 @@ def dist_launch_coordinator(
     Killed, it goes on with the run when it is started again: its journal lies in ``<exp_name>/run``.
 
     Args:
-        coordinator_port: Port to listen on.
-        coordinator_host: Address to listen on; one that other machines reach needs a token.
-        token_file: File with the run's token; made when it is not there. None: environment ``DING_RUN_TOKEN``.
+        coordinator_port: port to listen on.
+        coordinator_host: address to listen on; one that other machines reach needs a token.
+        token_file: file with the run's token; made when it is not there. ``None``: environment ``DING_RUN_TOKEN``.
 
     Raises:
-        ConfigError: The config is wrong, or another run lasts in its experiment folder.
-        RunInterrupted: A signal stopped the coordinator (a `SystemExit`).
+        ConfigError: the config is wrong, or another run lasts in its experiment folder.
+        RunInterrupted: a signal stopped the coordinator (a ``SystemExit``).
     """
     where = {"coordinator_host": coordinator_host, "coordinator_port": coordinator_port}
     with ExperimentLock() as lock:
@@ -146,7 +146,7 @@ def dist_launch_learner(
     enable_total_log: bool = False,
     **options: Any,
 ) -> None:
-    """Run a learner here; see `dist_launch_collector`."""
+    """Run a learner here; see ``dist_launch_collector``."""
     _launch_worker("learner", learn, filename, seed, learner_port, name, WorkerOptions(**options))
 
 
@@ -162,12 +162,12 @@ def dist_launch_collector(
     """Run a collector here until the coordinator has been away for a minute, or a signal comes.
 
     Args:
-        collector_port: Port to listen on; any free one when neither this nor the config names one.
-        name: Unique in the run; ``collector0`` when not given.
-        options: See `WorkerOptions`.
+        collector_port: port to listen on; any free one when neither this nor the config names one.
+        name: unique in the run; ``collector0`` when not given.
+        options: see ``WorkerOptions``.
 
     Raises:
-        ConfigError: The config is wrong, or nothing says where the coordinator is.
+        ConfigError: the config is wrong, or nothing says where the coordinator is.
     """
     _launch_worker("collector", collect, filename, seed, collector_port, name, WorkerOptions(**options))
 

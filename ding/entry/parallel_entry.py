@@ -1,4 +1,4 @@
-"""`parallel_pipeline`: a coordinator, learners and collectors, each a process of its own, on this machine."""
+"""``parallel_pipeline``: a coordinator, learners and collectors, each a process of its own, on this machine."""
 
 import logging
 import os
@@ -57,31 +57,31 @@ def parallel_pipeline(
     checkpoint, the coordinator from its journal. Ctrl-C and SIGTERM end the run in order, a second one at once.
 
     Args:
-        input_cfg: Path of a config file, or ``(main_config, create_config, system_config)``; not changed.
-        seed: Seeds python, numpy, torch and the envs of every process.
-        enable_total_log: Show the processes' informative lines here, too; they are in ``<exp_name>/log`` anyway.
-        disable_flask_log: Kept for scripts; the server writes no log of requests.
-        max_train_iter: Limit of train iterations.
-        max_env_step: Limit of env steps.
-        view: Shows the progress; a live view on a terminal and log lines elsewhere when not given.
-        strict: A config key that is misspelt or that nobody reads is an error everywhere.
-        resume: Experiment folder of a run that was stopped or killed: this one goes on in it, from its newest good
+        input_cfg: path of a config file, or ``(main_config, create_config, system_config)``; not changed.
+        seed: seeds python, numpy, torch and the envs of every process.
+        enable_total_log: show the processes' informative lines here, too; they are in ``<exp_name>/log`` anyway.
+        disable_flask_log: kept for scripts; the server writes no log of requests.
+        max_train_iter: limit of train iterations.
+        max_env_step: limit of env steps.
+        view: shows the progress; a live view on a terminal and log lines elsewhere when not given.
+        strict: a config key that is misspelt or that nobody reads is an error everywhere.
+        resume: experiment folder of a run that was stopped or killed: this one goes on in it, from its newest good
             snapshot. The config should be the one of that run, ``<resume>/total_config.py``.
-        callbacks: Called when an evaluation or train iterations are reported, and at the end; one may end the run.
+        callbacks: called when an evaluation or train iterations are reported, and at the end; one may end the run.
         backend: ``'flask_fs'`` (processes of this machine), ``'inproc'`` (threads of this process) or ``'ray'`` (actors
             of a Ray cluster), in the place of ``system_config.backend``.
-        address: Of the Ray cluster, ``'auto'`` for one that runs on this machine, in the place of
+        address: of the Ray cluster, ``'auto'`` for one that runs on this machine, in the place of
             ``system_config.ray.address``; a cluster is started for this run when neither is given.
 
     Returns:
         The last status of the run, as in ``<exp_name>/result.json``.
 
     Raises:
-        ConfigError: The config is wrong (a port that is taken, too), or ``resume`` holds no snapshot, or a run that
+        ConfigError: the config is wrong (a port that is taken, too), or ``resume`` holds no snapshot, or a run that
             still lasts.
-        MissingExtraError: The backend needs a package that is not installed; nothing was started.
-        RoleFailed: A process failed too often in a row; the message has its traceback.
-        RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
+        MissingExtraError: the backend needs a package that is not installed; nothing was started.
+        RoleFailed: a process failed too often in a row; the message has its traceback.
+        RunInterrupted: a signal stopped the run (a ``SystemExit`` with code 128 + signal).
         TypeError: ``input_cfg`` is neither a path nor a triple.
     """
     configs = load_parallel_input(input_cfg)
@@ -148,8 +148,8 @@ def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, 
     """Return ``(main_config, create_config, system_config)``.
 
     Raises:
-        ConfigError: The file is wrong.
-        TypeError: It is neither a path nor a triple of dicts.
+        ConfigError: the file is wrong.
+        TypeError: it is neither a path nor a triple of dicts.
     """
     if isinstance(input_cfg, (str, os.PathLike)):
         return read_config_with_system(input_cfg)

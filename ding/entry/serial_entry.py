@@ -1,4 +1,4 @@
-"""`serial_pipeline`: one process, one loop."""
+"""``serial_pipeline``: one process, one loop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
@@ -15,9 +16,9 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
 from ding.config.experiment_dir import ExperimentLock, unused_dir_removed
-from ding.config.sections import dig
+from ding.config.sections import dig, episodes_of_evaluation, without_workers
 from ding.entry.serial.loop import DataPath, ReplayPath, SerialLoop, StopSignals
-from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
+from ding.entry.serial.parts import EnvSetting, SerialParts, env_class, serial_parts
 from ding.entry.serial.reward_mode import check_unread_reward_model
 from ding.entry.serial.wandb_callback import WandbCallback
 from ding.entry.view.callbacks import Callbacks, RunCallback
@@ -53,55 +54,70 @@ def serial_pipeline(
     close everything, and show how to go on.
 
     Args:
-        input_cfg: Path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: Seeds python, numpy, torch and the envs.
+        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
+        seed: seeds python, numpy, torch and the envs.
         env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: The network; the policy's default when not given.
-        max_train_iter: Limit of train iterations.
-        max_env_step: Limit of env steps.
-        dynamic_seed: Whether each reset of a collector env draws a new seed.
-        view: Shows the progress; a live view on a terminal and log lines elsewhere when not given.
-        strict: A config key that is misspelt or that nobody reads is an error instead of a warning.
-        callbacks: Called after each evaluation and each pass, and at the end; one may end the run.
+        model: the network; the policy's default when not given.
+        max_train_iter: limit of train iterations.
+        max_env_step: limit of env steps.
+        dynamic_seed: whether each reset of a collector env draws a new seed.
+        view: shows the progress; a live view on a terminal and log lines elsewhere when not given.
+        strict: a config key that is misspelt or that nobody reads is an error instead of a warning.
+        callbacks: called after each evaluation and each pass, and at the end; one may end the run.
 
     Raises:
-        ConfigError: The config is wrong; see `ding.config.errors`.
-        RunInterrupted: A signal stopped the run (a `SystemExit` with code 128 + signal).
+        ConfigError: the config is wrong; see ``ding.config.errors``.
+        RunInterrupted: a signal stopped the run (a ``SystemExit`` with code 128 + signal).
     """
-    return run_pipeline(
-        ReplayPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed, view, strict,
-        callbacks,
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed,
+        view=view, strict=strict, callbacks=callbacks,
     )  # fmt: skip
+    return run_pipeline(ReplayPath, arguments)
 
 
-def run_pipeline(
-    data_path: Callable[..., DataPath],
-    input_cfg: InputConfig,
-    seed: int,
-    env_setting: EnvSetting | None,
-    model: torch.nn.Module | None,
-    max_train_iter: int,
-    max_env_step: int,
-    dynamic_seed: bool,
-    view: RunView | None,
-    strict: bool,
-    callbacks: Sequence[RunCallback],
-) -> Policy:
-    """What the pipelines have in common; the arguments are those of `serial_pipeline`.
+@dataclass(frozen=True)
+class RunArguments:
+    """The arguments of a ``serial_pipeline*`` function, which makes them once and hands them on whole.
+
+    Their names and meanings are those of :func:`serial_pipeline`; what a pipeline does not take has its default.
 
     Args:
-        data_path: `ReplayPath`, or `OnPolicyPath`, which has no replay buffer.
+        expert_cfg: config of the expert of a pipeline that has one, like ``input_cfg``.
+        expert_model: the expert's network; ``None``: the default of its policy.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
-        cfg, with_buffer = run.cfg, data_path is ReplayPath
-        if with_buffer and cfg.policy.on_policy:
+
+    input_cfg: InputConfig
+    seed: int = 0
+    env_setting: EnvSetting | None = None
+    model: torch.nn.Module | None = None
+    max_train_iter: float = UNBOUNDED
+    max_env_step: float = UNBOUNDED
+    dynamic_seed: bool = True
+    _: KW_ONLY
+    view: RunView | None = None
+    strict: bool = False
+    callbacks: Sequence[RunCallback] = ()
+    expert_cfg: InputConfig | None = None
+    expert_model: torch.nn.Module | None = None
+
+
+def run_pipeline(data_path: Callable[..., DataPath], arguments: RunArguments) -> Policy:
+    """Train by collecting in one process, and return the policy.
+
+    Args:
+        data_path: ``ReplayPath``, or ``OnPolicyPath``, which has no replay buffer.
+        arguments: those of the pipeline.
+    """
+    with opened_run(arguments) as run:
+        policy_cfg, with_buffer = run.cfg.policy, data_path is ReplayPath
+        if with_buffer and policy_cfg.on_policy:
             raise ConfigValueError(
-                f"policy.type {cfg.policy.type.removesuffix('_command')!r} is on-policy: run it with "
+                f"policy.type {policy_cfg.type.removesuffix('_command')!r} is on-policy: run it with "
                 "serial_pipeline_onpolicy (ding -m serial_onpolicy)"
             )
-        with serial_parts(cfg, env_setting, model, dynamic_seed, with_buffer) as parts:
-            data = data_path(parts, run.signals.interruptible)
-            run.train(parts, data, max_train_iter, max_env_step)
+        with run.parts(with_buffer) as parts:
+            run.train(parts, data_path(parts, run.interruptible))
             return parts.policy
 
 
@@ -109,34 +125,45 @@ def run_pipeline(
 class Run:
     """A run from its compiled config to its end."""
 
+    arguments: RunArguments
     cfg: EasyDict
     view: RunView
     signals: StopSignals
-    callbacks: Sequence[RunCallback]
+
+    @property
+    def interruptible(self) -> Callable[[], AbstractContextManager[None]]:
+        """Makes the section that a signal may leave at any point."""
+        return self.signals.interruptible
+
+    def parts(self, with_buffer: bool = True, collects: bool = True) -> AbstractContextManager[SerialParts]:
+        """Build envs, policy and workers; see ``serial_parts``."""
+        given = self.arguments
+        return serial_parts(self.cfg, given.env_setting, given.model, given.dynamic_seed, with_buffer, collects)
 
     def train(
         self,
         parts: SerialParts,
         data: DataPath,
-        max_train_iter: float,
-        max_env_step: float = UNBOUNDED,
         mode: str | None = None,
         options: Sequence[str] = (),
+        max_train_iter: float | None = None,
     ) -> RunStatus:
         """Run the loop to its end, write ``result.json`` and return the last status.
 
         Args:
-            mode: What ``ding -m`` calls this kind of run; ``serial`` or ``serial_onpolicy`` by default.
-            options: What else its command line needs.
+            mode: what ``ding -m`` calls this kind of run; ``serial`` or ``serial_onpolicy`` by default.
+            options: what else its command line needs.
+            max_train_iter: limit of train iterations; that of the arguments when not given.
 
         Raises:
-            RunInterrupted: A signal stopped the run; a checkpoint and the line to go on with were given.
+            RunInterrupted: a signal stopped the run; a checkpoint and the line to go on with were given.
         """
-        callbacks = list(self.callbacks)
+        given = self.arguments
+        callbacks = list(given.callbacks)
         if parts.cfg.get("wandb_logger") and get_rank() == 0:
             callbacks.append(WandbCallback(parts))
-        watched = Callbacks(callbacks)
-        loop = SerialLoop(parts, data, max_train_iter, max_env_step, self.view, self.signals, watched)
+        limit = given.max_train_iter if max_train_iter is None else max_train_iter
+        loop = SerialLoop(parts, data, limit, given.max_env_step, self.view, self.signals, Callbacks(callbacks))
         sentence, ok = "ended by an error", False
         try:
             try:
@@ -156,36 +183,27 @@ class Run:
 
 
 @contextlib.contextmanager
-def opened_run(
-    input_cfg: InputConfig,
-    seed: int,
-    env_setting: EnvSetting | None,
-    view: RunView | None,
-    strict: bool,
-    callbacks: Sequence[RunCallback],
-    keep_folder: bool = False,
-    estimates_rewards: bool = False,
-) -> Iterator[Run]:
+def opened_run(arguments: RunArguments, keep_folder: bool = False, estimates_rewards: bool = False) -> Iterator[Run]:
     """Compile the config, make the experiment folder, show the run and note signals until the block ends.
 
-    The policy becomes its twin with command mode; the other arguments are those of `serial_pipeline`.
+    The policy becomes its twin with command mode.
 
     Args:
-        keep_folder: Whether to use the experiment folder that is there, for what lies in it.
-        estimates_rewards: Whether the pipeline trains on the rewards of the config's reward model.
+        arguments: those of the pipeline.
+        keep_folder: whether to use the experiment folder that is there, for what lies in it.
+        estimates_rewards: whether the pipeline trains on the rewards of the config's reward model.
 
     Raises:
-        ExperimentDirError: Another run lasts in the folder in which this one would go on.
+        ExperimentDirError: another run lasts in the folder in which this one would go on.
     """
-    main, create = load_input(input_cfg)
+    main, create = load_input(arguments.input_cfg, commanded=True)
     if "comm_learner" in create:
         raise ConfigValueError(
             "create_config.comm_learner: this is a config of the parallel mode; run it with ding -m parallel "
             "(parallel_pipeline)"
         )
-    create.policy.type = create.policy.type.removesuffix("_command") + "_command"
     resumes = bool(dig(main, "policy", "learn").get("resume_training", False))
-    view = StatusFile(make_view() if view is None else view)
+    view = StatusFile(make_view() if arguments.view is None else arguments.view)
     with console_lines(), StopSignals(view.stopping) as signals, ExperimentLock() as lock:
         new_folder = not (resumes or keep_folder)
         if not new_folder:
@@ -193,14 +211,14 @@ def opened_run(
             lock.take(str(main.get("exp_name", "")))
         cfg = compile_config(
             main,
-            seed=seed,
-            env=None if env_setting is None else env_setting[0],
+            seed=arguments.seed,
+            env=env_class(arguments.env_setting),
             auto=True,
             create_cfg=create,
             renew_dir=new_folder,
             # The config the run began with stays as it is.
             save_path="resumed_config.py" if resumes else "total_config.py",
-            strict=strict,
+            strict=arguments.strict,
         )
         lock.take(cfg.exp_name)
         with (
@@ -208,15 +226,19 @@ def opened_run(
             failures_logged(cfg.exp_name),
         ):
             if not estimates_rewards:
-                check_unread_reward_model(cfg, strict)
-            yield Run(cfg, view, signals, callbacks)
+                check_unread_reward_model(cfg, arguments.strict)
+            yield Run(arguments, cfg, view, signals)
 
 
-def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
+def load_input(input_cfg: InputConfig | None, commanded: bool = False) -> tuple[EasyDict, EasyDict]:
     """Return copies of ``(main_config, create_config)``.
 
+    Args:
+        input_cfg: path of a config file, or the pair; ``None``, of an expert that was not given, is an error.
+        commanded: whether the policy becomes its twin with command mode.
+
     Raises:
-        ConfigError: The file is wrong, or the pair is not one, or the create config names no policy.
+        ConfigError: the file is wrong, or the pair is not one, or the create config names no policy.
     """
     if isinstance(input_cfg, (str, os.PathLike)):
         main, create = read_config(input_cfg)
@@ -226,6 +248,8 @@ def load_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
         raise ConfigValueError("the config must be a path or a pair (main_config, create_config)")
     if not isinstance(dig(create, "policy").get("type"), str):
         raise ConfigValueError("create_config.policy.type is missing: it must be the name of a registered policy")
+    if commanded:
+        create.policy.type = create.policy.type.removesuffix("_command") + "_command"
     return main, create
 
 
@@ -235,12 +259,10 @@ def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]
         return main, create
     parts = ("learner", "collector", "commander", "comm_learner", "comm_collector")
     create = EasyDict({name: section for name, section in create.items() if name not in parts})
-    policy = main.get("policy", EasyDict())
-    for section, worker in (("learn", "learner"), ("collect", "collector"), ("other", "commander")):
-        policy.get(section, {}).pop(worker, None)
+    main.policy = without_workers(main.get("policy", {}))
     if "evaluator_env_num" in main.get("env", {}):
-        # The parallel mode counts the episodes of each env; the other key has its default in a compiled config.
-        main.env.n_evaluator_episode = main.env.evaluator_env_num * main.env.get("evaluator_episode_num", 1)
+        # A compiled config has a default here, which the parallel mode does not read.
+        main.env.n_evaluator_episode = episodes_of_evaluation(main.env)
     return main, create
 
 

@@ -8,7 +8,8 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.data.roles import Buffer, EnvManager
 from ding.entry.serial.parts import Collector
-from ding.policy import Policy, PolicyFactory
+from ding.policy import Policy
+from ding.policy.policy_factory import warm_up_mode
 from ding.worker import BaseSerialCommander
 
 
@@ -29,20 +30,17 @@ def random_collect(
 
     Args:
         policy_cfg: ``cfg.policy`` of a compiled config.
-        policy: The policy; its collect mode is back in the collector afterwards, also after an error.
-        collector, collector_env, commander, replay_buffer: The workers.
-        postprocess_data_fn: Applied to the samples before they are pushed.
+        policy: the policy; its collect mode is back in the collector afterwards, also after an error.
+        collector, collector_env, commander, replay_buffer: the workers.
+        postprocess_data_fn: applied to the samples before they are pushed.
 
     Raises:
-        ConfigValueError: ``random_collect_size`` is not positive (an `AssertionError`, too).
+        ConfigValueError: ``random_collect_size`` is not positive (an ``AssertionError``, too).
     """
     size = policy_cfg.get("random_collect_size", 0)
     if not size > 0:
         raise ConfigValueError(f"policy.random_collect_size must be positive, got {size!r}")
-    if policy_cfg.get("transition_with_policy_data", False):
-        collector.reset_policy(policy.collect_mode)
-    else:
-        collector.reset_policy(PolicyFactory.get_random_policy(policy.collect_mode, collector_env.action_space))
+    collector.reset_policy(warm_up_mode(policy_cfg, policy.collect_mode, collector_env))
     try:
         kwargs = commander.step()
         if policy_cfg.collect.collector.type == "episode":

@@ -50,8 +50,8 @@ def ray_cluster(address: str | None, init: Mapping[str, Any]) -> Iterator[None]:
     A process that is connected already stays so, and its cluster is used.
 
     Args:
-        address: of a running cluster, ``'auto'`` for that of this machine; None: one is started here, and ended with
-            the block.
+        address: of a running cluster, ``'auto'`` for that of this machine; ``None``: one is started here, and ended
+            with the block.
         init: keyword arguments of ``ray.init``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The process that starts a cluster of Ray for a run and ends it with the run; `ding.parallel.ray_cluster` starts it.
+"""The process that starts a cluster of Ray for a run and ends it with the run; ``ding.parallel.ray_cluster`` starts it.
 
 It leads a session of its own, and blocks SIGTERM in it: what a terminal, a shell or a service manager sends to all
 processes of a run at once reaches the driver, which ends the roles in order; without their cluster they could not.

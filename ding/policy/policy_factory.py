@@ -1,6 +1,6 @@
 """Random policies, for filling a buffer before the first update."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -101,6 +101,11 @@ def get_random_policy(cfg: EasyDict, policy: CollectMode, env: HasActionSpace) -
     """A random policy over ``env.action_space``, or ``policy`` itself where its training data holds its own outputs
     (``cfg.policy.transition_with_policy_data``).
     """
-    if cfg.policy.get("transition_with_policy_data", False):
+    return warm_up_mode(cfg.policy, policy, env)
+
+
+def warm_up_mode(policy_cfg: Mapping[str, Any], policy: CollectMode, env: HasActionSpace) -> CollectMode:
+    """:func:`get_random_policy` of the section ``policy`` of a config."""
+    if policy_cfg.get("transition_with_policy_data", False):
         return policy
     return PolicyFactory.get_random_policy(policy, action_space=env.action_space)

@@ -1,4 +1,4 @@
-"""`ding export`."""
+"""``ding export``."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`ding new config`."""
+"""``ding new config``."""
 
 import click
 

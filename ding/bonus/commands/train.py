@@ -1,4 +1,4 @@
-"""`ding train`."""
+"""``ding train``."""
 
 import click
 

@@ -19,7 +19,7 @@ def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
     """Return what the wrappers of an env make of observations of the env inside, and whether it was a single one.
 
     Returns:
-        None where these are no such observations, or the wrappers depend on the steps before.
+        ``None`` where these are no such observations, or the wrappers depend on the steps before.
     """
     inner: Any = getattr(env, "gym_env", None)
     layers = []

@@ -1,4 +1,4 @@
-"""A commented config for a policy on an env: what `ding new config` writes."""
+"""A commented config for a policy on an env: what ``ding new config`` writes."""
 
 import textwrap
 from collections.abc import Iterator, Mapping

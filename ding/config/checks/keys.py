@@ -1,6 +1,6 @@
 """Keys that are misspelt or that nobody reads, reported by their full path and value.
 
-A key of the user's config is *known* when a default config has it or when `OPTIONAL_KEYS` lists it. A key that is not
+A key of the user's config is *known* when a default config has it or when ``OPTIONAL_KEYS`` lists it. A key that is not
 known and resembles a known one of the same section is most likely misspelt. One that resembles nothing is let through
 where the section belongs to code that is not ours (models, envs, policies of users). The sections of a policy of this
 package are *closed*: what neither its defaults, nor its ``optional_keys``, nor the parts that run it know has no
@@ -117,11 +117,11 @@ def check_keys(
     """Warn about keys that look misspelt or that nobody reads.
 
     Args:
-        user: The user's main config.
-        defaults: What the config would be without it.
-        strict: Raise instead of warning.
-        policy: The class of the policy.
-        found_before: What was found in another config, see `misspelt_in_create`.
+        user: the user's main config.
+        defaults: what the config would be without it.
+        strict: raise instead of warning.
+        policy: the class of the policy.
+        found_before: what was found in another config, see ``misspelt_in_create``.
 
     Raises:
         UnknownKeyError: ``strict`` and at least one such key; the message lists them all.
@@ -137,8 +137,8 @@ def misspelt_in_create(create: Mapping[str, Any], env_manager: Mapping[str, Any]
     """Return a text for each part of a create config, and each key of its env manager, that looks misspelt.
 
     Args:
-        create: The create config.
-        env_manager: The defaults of the class of the env manager.
+        create: the create config.
+        env_manager: the defaults of the class of the env manager.
     """
     manager = create.get("env_manager")
     places = {"create_config": (create, CREATE_KEYS | _SERIAL_CREATE_KEYS)}
@@ -159,7 +159,7 @@ def refuse_misspelt(section: Mapping[str, Any], known: Iterable[str], where: str
     in a run of many processes.
 
     Raises:
-        UnknownKeyError: With the path as written and as it is known.
+        UnknownKeyError: with the path as written and as it is known.
     """
     names = set(known)
     for key in set(section) - names:
@@ -244,7 +244,7 @@ def _nearest(key: str, known: set[str]) -> str | None:
     if bare in plain:
         return plain[bare]
     near = difflib.get_close_matches(bare, plain, n=1, cutoff=_CUTOFF)
-    # Two keys that differ in a number only (`layer_1`, `layer_2`) are two keys.
+    # Two keys that differ in a number only (``layer_1``, ``layer_2``) are two keys.
     if not near or near[0].rstrip("0123456789") == bare.rstrip("0123456789"):
         return None
     return plain[near[0]]

@@ -1,7 +1,7 @@
 """What must be right in the configs of the parallel mode before a process starts.
 
 A key of a section that only the parallel mode reads is an error when it looks misspelt. Everywhere else the rules of
-`ding.config.checks.keys` hold.
+``ding.config.checks.keys`` hold.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ def check_create(create: Mapping[str, Any]) -> None:
     """Check the names of the parts and that the needed ones have a ``type``.
 
     Raises:
-        UnknownKeyError: A name that looks misspelt.
-        ConfigValueError: A part is missing or has no ``type``.
+        UnknownKeyError: a name that looks misspelt.
+        ConfigValueError: a part is missing or has no ``type``.
     """
     refuse_misspelt(create, CREATE_KEYS, "create_config")
     for part in NEEDED_PARTS:
@@ -51,7 +51,7 @@ def check_main(main: Mapping[str, Any]) -> None:
     """Check the keys that the parallel mode cannot do without.
 
     Raises:
-        ConfigValueError: A key is missing or holds something it cannot hold.
+        ConfigValueError: a key is missing or holds something it cannot hold.
     """
     for path in _COUNTS:
         value = _required(main, path)
@@ -67,7 +67,7 @@ def check_on_policy(policy: Mapping[str, Any]) -> None:
     """Check what an on-policy run needs: rounds of a known number of samples, and one learner.
 
     Raises:
-        ConfigValueError: It is not there.
+        ConfigValueError: it is not there.
     """
     if not policy.get("on_policy"):
         return
@@ -86,8 +86,8 @@ def check_system(system: Mapping[str, Any], coordinator_defaults: Mapping[str, A
     """Check the system config.
 
     Raises:
-        UnknownKeyError: A key that looks misspelt.
-        ConfigValueError: A key holds something it cannot hold.
+        UnknownKeyError: a key that looks misspelt.
+        ConfigValueError: a key holds something it cannot hold.
     """
     refuse_misspelt(system, SYSTEM_KEYS, "system_config")
     coordinator = system.get("coordinator", {})
@@ -121,8 +121,8 @@ def check_commander(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     """Check the user's ``policy.other.commander``.
 
     Raises:
-        UnknownKeyError: A key that looks misspelt.
-        ConfigValueError: A task space or the interval of evaluations is not positive.
+        UnknownKeyError: a key that looks misspelt.
+        ConfigValueError: a task space or the interval of evaluations is not positive.
     """
     where = "main_config.policy.other.commander"
     refuse_misspelt(section, {*COMMANDER_KEYS, *defaults}, where)
@@ -132,10 +132,10 @@ def check_commander(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
 
 
 def checked_port(value: object, where: str) -> int:
-    """Return a port number; ``'auto'`` and None are 0, which is any free port.
+    """Return a port number; ``'auto'`` and ``None`` are 0, which is any free port.
 
     Raises:
-        ConfigValueError: It is no port.
+        ConfigValueError: it is no port.
     """
     if value is None or value == "auto":
         return 0

@@ -1,4 +1,4 @@
-"""The key `policy.other.replay_buffer.shards` of the parallel mode."""
+"""The key ``policy.other.replay_buffer.shards`` of the parallel mode."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ def check_shards(policy: Mapping[str, Any]) -> None:
     """Check that the replay buffer can be in so many shards.
 
     Raises:
-        ConfigValueError: It cannot; the message says why.
+        ConfigValueError: it cannot; the message says why.
     """
     buffer = policy["other"]["replay_buffer"]
     shards = buffer.get("shards", 1)

@@ -59,7 +59,7 @@ RANGES: dict[str, Range] = {
     "policy.other.eps.decay": Range(1),
     "policy.other.replay_buffer.replay_buffer_size": COUNT,
 }
-"""What the keys mean in every config; a key that a config leaves out, or sets to None, is not looked at."""
+"""What the keys mean in every config; a key that a config leaves out, or sets to ``None``, is not looked at."""
 
 # What a pipeline cannot do without.
 _NEEDED = ("policy.learn.update_per_collect", "policy.eval.evaluator.eval_freq")
@@ -78,7 +78,7 @@ def check_seed(seed: object) -> None:
     """Refuse what numpy takes for no seed.
 
     Raises:
-        ConfigValueError: It is no whole number of at least 0 and below 2**32.
+        ConfigValueError: it is no whole number of at least 0 and below 2**32.
     """
     if not _SEEDS.holds(seed):
         raise ConfigValueError(f"seed: expected a whole number between 0 and {2**32 - 1}, got {seed!r}")
@@ -88,7 +88,7 @@ def check_evaluation(env: Mapping[str, Any]) -> None:
     """Refuse more evaluator envs than episodes of an evaluation, where the user says both.
 
     Raises:
-        ConfigValueError: Some envs would have nothing to play.
+        ConfigValueError: some envs would have nothing to play.
     """
     envs, episodes = env.get("evaluator_env_num"), env.get("n_evaluator_episode")
     if is_number(envs) and is_number(episodes) and float(episodes) < float(envs):
@@ -102,9 +102,9 @@ def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | Non
     """Refuse a replay buffer that cannot hold what is pushed at once, or what is drawn at once.
 
     Args:
-        policy: The compiled section ``policy`` of an off-policy algorithm that collects.
-        buffer: One of its buffers; all when not given.
-        name: Of that buffer.
+        policy: the compiled section ``policy`` of an off-policy algorithm that collects.
+        buffer: one of its buffers; all when not given.
+        name: of that buffer.
 
     Raises:
         ConfigValueError: ``learn.batch_size`` is larger than the buffer, which would train nothing, or
@@ -143,11 +143,11 @@ def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     """Refuse values that cannot be meant.
 
     Args:
-        user: The user's main config.
-        defaults: What the config would be without it.
+        user: the user's main config.
+        defaults: what the config would be without it.
 
     Raises:
-        ConfigValueError: The message lists every such value.
+        ConfigValueError: the message lists every such value.
     """
     sections = {name: user.get(name, {}) for name in ("env", "policy")}
     found = [f"{name}: expected a dict, got {one!r}" for name, one in sections.items() if not isinstance(one, Mapping)]
@@ -185,14 +185,14 @@ def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) ->
 
 
 def _without_value(path: str, default: object) -> str | None:
-    """What should have been in the place of None, or None when it may be right."""
+    """What should have been in the place of ``None``, or ``None`` when it may be right."""
     if path in _SECTIONS:
         return "a dict"
     return RANGES[path].text() if path in _NEEDED and is_number(default) else None
 
 
 def _expected(value: object, default: object, allowed: Range | None) -> str | None:
-    """What ``value`` should have been, or None when it may be right."""
+    """What ``value`` should have been, or ``None`` when it may be right."""
     if isinstance(default, Mapping):
         # A switch in place of a section turns it off, in configs of the original.
         return "a dict" if isinstance(value, str) or is_number(value) else None
@@ -208,5 +208,5 @@ def _expected(value: object, default: object, allowed: Range | None) -> str | No
 
 
 def is_number(value: object) -> TypeGuard[Real]:
-    """Whether ``value`` is a number; True and False are none."""
+    """Whether ``value`` is a number; ``True`` and ``False`` are none."""
     return isinstance(value, Real) and not isinstance(value, bool)

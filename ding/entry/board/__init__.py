@@ -1,4 +1,4 @@
-"""`ding board`: all runs below some folders on a local web page, finished ones and those that last.
+"""``ding board``: all runs below some folders on a local web page, finished ones and those that last.
 
 * ``runs``: what a run is and does, read from its folder; it follows files that grow.
 * ``curves``: the curves of many runs, thinned for a screen, with mean and band over seeds.

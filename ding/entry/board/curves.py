@@ -31,7 +31,7 @@ def run_curves(runs: Sequence[BoardRun], metric: str, axis: str) -> list[dict[st
 
 
 def mean_curves(runs: Sequence[BoardRun], metric: str, axis: str) -> list[dict[str, Any]]:
-    """Return mean and band (one standard deviation) over the runs of each experiment, see `ding plot`."""
+    """Return mean and band (one standard deviation) over the runs of each experiment, see ``ding plot``."""
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for run in runs:
         points = _points(run, metric, axis)
@@ -49,7 +49,7 @@ def mean_curves(runs: Sequence[BoardRun], metric: str, axis: str) -> list[dict[s
 
 
 def _points(run: BoardRun, metric: str, axis: str) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """``x`` and ``y`` of a curve, float64 `[N]`, and how many values were not finite."""
+    """``x`` and ``y`` of a curve, float64 ``[N]``, and how many values were not finite."""
     names = ("step", "iter") if axis == "hours" else (axis,)
     scalars = next((curve for name in names if (curve := run.curve(metric, name)) is not None), None)
     if scalars is None:

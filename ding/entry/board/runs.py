@@ -55,8 +55,8 @@ class BoardRun:
     """One experiment folder.
 
     Args:
-        folder: The folder.
-        name: Its path from where the board looks.
+        folder: the folder.
+        name: its path from where the board looks.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -100,7 +100,7 @@ class BoardRun:
         return found
 
     def curve(self, metric: str, axis: str) -> Scalars | None:
-        """Return the values of a metric by ascending step of ``axis``; None where it has none."""
+        """Return the values of a metric by ascending step of ``axis``; ``None`` where it has none."""
         for tag in self._scalars:
             if metric_of(tag) == (metric, axis):
                 if tag not in self._drawn:
@@ -110,7 +110,7 @@ class BoardRun:
 
     @property
     def state(self) -> str:
-        """``running``, ``ended``, ``stopped`` (before its end), ``lost`` (its process is gone) or ``unknown``."""
+        """``running``, ``ended``, ``stopped`` (before its end), ``lost`` (without a process) or ``unknown``."""
         if self.status.get("state") == "running":
             return "running" if self._is_alive() else "lost"
         return self.status.get("state") or ("ended" if self._result else "unknown")
@@ -174,7 +174,7 @@ class BoardRun:
         return flattened(self._main_config())
 
     def file(self, name: str, suffixes: tuple[str, ...]) -> Path | None:
-        """Return the path of a file of the run that the page may ask for; None when there is none of that name."""
+        """Return the path of a file of the run that the page may ask for; ``None`` when there is none of that name."""
         return self.folder / name if name in self._relative(suffixes) else None
 
     def log_file(self, name: str) -> Path | None:
@@ -230,8 +230,8 @@ class BoardRuns:
     """All runs below some folders; safe to share between threads.
 
     Args:
-        folders: Where they are looked for, each time anew.
-        read_s: How long a call reads runs that are new, at least one.
+        folders: where they are looked for, each time anew.
+        read_s: how long a call reads runs that are new, at least one.
     """
 
     def __init__(self, folders: Sequence[Path], read_s: float = _READ_S) -> None:

@@ -1,4 +1,4 @@
-"""The page of `ding board`, and the JSON that it asks for."""
+"""The page of ``ding board``, and the JSON that it asks for."""
 
 import json
 import secrets
@@ -28,13 +28,13 @@ _HEADERS = {
 def board_app(folders: Sequence[Path], token: str, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> Flask:
     """Return the WSGI application.
 
-    Each request needs the token: in the link that `ding board` prints, which leaves it in a cookie, or as
+    Each request needs the token: in the link that ``ding board`` prints, which leaves it in a cookie, or as
     ``Authorization: Bearer``.
 
     Args:
-        folders: Where runs are looked for, each time anew.
-        token: The secret.
-        hosts: Names by which the page may be called; others are refused, so that no foreign name can be led here.
+        folders: where runs are looked for, each time anew.
+        token: the secret.
+        hosts: names by which the page may be called; others are refused, so that no foreign name can be led here.
     """
     app = Flask(__name__, static_folder=str(_STATIC), static_url_path="/static")
     app.before_request(_Guard(token, hosts).check)
@@ -124,13 +124,13 @@ def serve_board(folders: Sequence[Path], host: str, port: int, ready: Callable[[
     """Serve the page until the process is interrupted.
 
     Args:
-        folders: Where runs are looked for.
-        host: Address to listen on.
-        port: Port; 0 for a free one.
-        ready: Called with the link, once it can be opened.
+        folders: where runs are looked for.
+        host: address to listen on.
+        port: port; 0 for a free one.
+        ready: called with the link, once it can be opened.
 
     Raises:
-        OSError: The address or the port cannot be had.
+        OSError: the address or the port cannot be had.
     """
     token = secrets.token_urlsafe(24)
     names = ("127.0.0.1", "localhost", host)

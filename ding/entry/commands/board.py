@@ -1,4 +1,4 @@
-"""`ding board`: all runs on a local web page."""
+"""``ding board``: all runs on a local web page."""
 
 import signal
 import subprocess
@@ -27,15 +27,15 @@ def board(
     """Serve the board until Ctrl-C or SIGTERM.
 
     Args:
-        folders: Where runs are looked for.
-        host: Address to listen on.
-        port: Port; 0 for a free one.
-        browser: Whether to open the page in the user's browser.
-        tensorboard: Whether to run TensorBoard on the first folder instead.
-        echo: Writes a line for the user.
+        folders: where runs are looked for.
+        host: address to listen on.
+        port: port; 0 for a free one.
+        browser: whether to open the page in the user's browser.
+        tensorboard: whether to run TensorBoard on the first folder instead.
+        echo: writes a line for the user.
 
     Raises:
-        ConfigValueError: The address or the port cannot be had; or ``--tensorboard`` with several folders.
+        ConfigValueError: the address or the port cannot be had; or ``--tensorboard`` with several folders.
         MissingExtraError: ``--tensorboard``, and TensorBoard is not installed.
     """
     from ding.config import ConfigValueError

@@ -1,4 +1,4 @@
-"""What the modes of the command line (`ding -m`) do."""
+"""What the modes of the command line (``ding -m``) do."""
 
 import contextlib
 import importlib
@@ -74,7 +74,7 @@ def run_mode(mode: str, options: Options) -> None:
     """Run one mode to its end.
 
     Raises:
-        ConfigError: The mode is unknown or not built, or the config or an option is wrong.
+        ConfigError: the mode is unknown or not built, or the config or an option is wrong.
     """
     modes = {
         **dict.fromkeys(_PIPELINES, _serial),
@@ -284,7 +284,7 @@ def registry_text(name: str) -> str:
     """Return the aliases of a registry, one per line: ``alias file#line``.
 
     Raises:
-        ConfigValueError: There is no such registry.
+        ConfigValueError: there is no such registry.
     """
     if name not in registries:
         raise ConfigValueError(f"-q {name}: there is no such registry.{did_you_mean(name, registries)}")

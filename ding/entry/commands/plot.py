@@ -1,4 +1,4 @@
-"""`ding plot`."""
+"""``ding plot``."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`ding scale`."""
+"""``ding scale``."""
 
 import click
 
@@ -20,7 +20,7 @@ def scale_run(exp_dir: str, collectors: int) -> dict[str, int]:
     """Have the parallel run in ``exp_dir`` work with so many collectors; returns ``{'before', 'collectors'}``.
 
     Raises:
-        ConfigValueError: No run lasts there, or it does not answer.
+        ConfigValueError: no run lasts there, or it does not answer.
     """
     from ding.entry.view.access_file import ask_run
     from ding.interaction import request_scale

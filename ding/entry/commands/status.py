@@ -1,4 +1,4 @@
-"""`ding status`."""
+"""``ding status``."""
 
 import json
 

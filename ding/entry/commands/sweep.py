@@ -1,4 +1,4 @@
-"""`ding sweep`."""
+"""``ding sweep``."""
 
 from pathlib import Path
 

@@ -30,7 +30,7 @@ class WorkerOptions:
     Attributes:
         coordinator_host, coordinator_port: where the coordinator is; else the config says it.
         host: address to listen on, which the others must reach.
-        token_file: file with the run's token; None: environment ``DING_RUN_TOKEN``.
+        token_file: file with the run's token; ``None``: environment ``DING_RUN_TOKEN``.
         patience_s: seconds that the one to which the worker reports may be away.
         first_contact_s: seconds from the start of the worker within which it must have been there.
     """
@@ -59,7 +59,7 @@ def write_prepared(filename: str, settings: dict[str, Any]) -> str:
     """Check a config and write down which file, seed and addresses it is about; returns the path.
 
     Raises:
-        ConfigError: The config is wrong.
+        ConfigError: the config is wrong.
     """
     _compile(filename, settings, save=False)
     path = filename + PREPARED_SUFFIX
@@ -71,12 +71,12 @@ def load_config(filename: str, seed: int, save: bool, lock: ExperimentLock | Non
     """Compile the config file, or the one that a prepared file names; arguments go before what was prepared.
 
     Args:
-        save: Whether to make the experiment folder and write the config into it.
-        lock: Taken before anything is written there.
-        addresses: Arguments of ``dist_prepare_config``.
+        save: whether to make the experiment folder and write the config into it.
+        lock: taken before anything is written there.
+        addresses: arguments of ``dist_prepare_config``.
 
     Raises:
-        ConfigError: The config is wrong, or this is no file that ``dist_prepare_config`` wrote; or ``lock`` cannot be
+        ConfigError: the config is wrong, or this is no file that ``dist_prepare_config`` wrote; or ``lock`` cannot be
             taken, because another run lasts there.
     """
     path = Path(filename)
@@ -131,7 +131,7 @@ def coordinator_of(cfg: EasyDict) -> dict[str, Any]:
     """Return ``address`` and ``port`` of the coordinator.
 
     Raises:
-        ConfigValueError: Nothing says where it is.
+        ConfigValueError: nothing says where it is.
     """
     coordinator = cfg.system.coordinator
     if not coordinator.port:
@@ -141,10 +141,10 @@ def coordinator_of(cfg: EasyDict) -> dict[str, Any]:
 
 
 def env_number(variable: str) -> int | None:
-    """Return the number in an environment variable, None when it is not set.
+    """Return the number in an environment variable, ``None`` when it is not set.
 
     Raises:
-        ConfigValueError: It holds something else.
+        ConfigValueError: it holds something else.
     """
     text = os.environ.get(variable)
     if text is None:
@@ -159,7 +159,7 @@ def run_token(token_file: str | None, make: bool = False) -> str:
     """Return the run's token from its file, else from the environment; with ``make`` there is always one.
 
     Raises:
-        ConfigValueError: There is none, or others than its owner can read the file.
+        ConfigValueError: there is none, or others than its owner can read the file.
     """
     if token_file is None:
         token = own_token()

@@ -28,20 +28,20 @@ def dist_launch_learner_aggregator(
 ) -> None:
     """Run the aggregator of a learner here until the coordinator has been away for a minute, or a signal comes.
 
-    It waits for the processes of `dist_launch_spawn_learner`, then announces itself at the coordinator in the place of
-    the learner. Without a config file it waits for ``WORLD_SIZE`` learners (in a pod: for those of the operator) and,
-    without an address of the coordinator, to be connected to.
+    It waits for the processes of ``dist_launch_spawn_learner``, then announces itself at the coordinator in the place
+    of the learner. Without a config file it waits for ``WORLD_SIZE`` learners (in a pod: for those of the operator)
+    and, without an address of the coordinator, to be connected to.
 
     Args:
-        aggregator_host: Address to listen on, which coordinator and learners must reach.
-        aggregator_port: Port for the coordinator, and the next one for the learners; else ``AGGREGATOR_PORT`` of the
+        aggregator_host: address to listen on, which coordinator and learners must reach.
+        aggregator_port: port for the coordinator, and the next one for the learners; else ``AGGREGATOR_PORT`` of the
             environment, else that of the config, else 22272.
-        name: Which learner it stands for; ``learner0`` when not given.
-        options: See `WorkerOptions`.
+        name: which learner it stands for; ``learner0`` when not given.
+        options: see ``WorkerOptions``.
 
     Raises:
-        ConfigError: The config is wrong, or nothing says where the coordinator is.
-        WorkersMissing: Not all learners came.
+        ConfigError: the config is wrong, or nothing says where the coordinator is.
+        WorkersMissing: not all learners came.
     """
     learner, own = _learner_name(name), WorkerOptions(**options)
     if filename is None:
@@ -82,16 +82,16 @@ def dist_launch_spawn_learner(
     ``MASTER_ADDR:MASTER_PORT``.
 
     Args:
-        learner_port: Port of rank 0, the others take those that follow; any free ones when neither this nor the config
+        learner_port: port of rank 0, the others take those that follow; any free ones when neither this nor the config
             names one.
-        name: Which learner; ``learner0`` when not given.
-        aggregator_host, aggregator_port: Those of `dist_launch_learner_aggregator`.
-        options: See `WorkerOptions`; ``host`` is for the aggregator.
+        name: which learner; ``learner0`` when not given.
+        aggregator_host, aggregator_port: those of ``dist_launch_learner_aggregator``.
+        options: see ``WorkerOptions``; ``host`` is for the aggregator.
 
     Raises:
-        ConfigError: The config or the environment is wrong.
-        RoleFailed: A process failed too often in a row; the message has its traceback.
-        RunInterrupted: A signal stopped it (a `SystemExit`).
+        ConfigError: the config or the environment is wrong.
+        RoleFailed: a process failed too often in a row; the message has its traceback.
+        RunInterrupted: a signal stopped it (a ``SystemExit``).
     """
     learner, own = _learner_name(name), WorkerOptions(**options)
     cfg = own.load_config(filename, seed)

@@ -37,17 +37,17 @@ def dist_add_replicas(
 
     Args:
         replicas_type: ``'collector'`` or ``'learner'``.
-        kubeconfig: Not used to find the operator: a mistake without ``operator_server``.
-        replicas: How many more.
-        coordinator_name: Name of the coordinator's pod; else ``KUBERNETES_POD_NAME`` of the environment.
-        namespace: Its namespace; else ``KUBERNETES_POD_NAMESPACE``.
-        cpus, gpus: Of each new one; 0 leaves it to the operator.
-        memory: Of each new one, as Kubernetes writes it (``'4Gi'``); None leaves it to the operator.
+        kubeconfig: not used to find the operator: a mistake without ``operator_server``.
+        replicas: how many more.
+        coordinator_name: name of the coordinator's pod; else ``KUBERNETES_POD_NAME`` of the environment.
+        namespace: its namespace; else ``KUBERNETES_POD_NAMESPACE``.
+        cpus, gpus: of each new one; 0 leaves it to the operator.
+        memory: of each new one, as Kubernetes writes it (``'4Gi'``); ``None`` leaves it to the operator.
         operator_server: ``host:port`` or URL of the operator; else ``KUBERNETES_SERVER_URL``.
 
     Raises:
-        ConfigValueError: A value is wrong, or nothing says where the operator is or of which run the workers are.
-        OperatorError: The operator does not answer, or refuses.
+        ConfigValueError: a value is wrong, or nothing says where the operator is or of which run the workers are.
+        OperatorError: the operator does not answer, or refuses.
     """
     count = _checked(replicas_type, replicas)
     wanted: dict[str, Any] = {"replicas": count}
@@ -66,7 +66,7 @@ def dist_delete_replicas(
     *,
     operator_server: str | None = None,
 ) -> str:
-    """Give collectors or learners back; arguments, result and errors as of `dist_add_replicas`."""
+    """Give collectors or learners back; arguments, result and errors as of ``dist_add_replicas``."""
     count = _checked(replicas_type, replicas)
     with _operator(kubeconfig, coordinator_name, namespace, operator_server) as operator:
         _accepted(
@@ -85,10 +85,10 @@ def dist_restart_replicas(
     operator_server: str | None = None,
 ) -> str:
     """Have the operator start a collector or learner anew; other arguments, result and errors as of
-    `dist_add_replicas`.
+    ``dist_add_replicas``.
 
     Args:
-        restart_pod_name: Name of its pod.
+        restart_pod_name: name of its pod.
     """
     _checked(replicas_type, 1)
     if not restart_pod_name:

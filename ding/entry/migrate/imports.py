@@ -175,7 +175,7 @@ def _module_name(script: Script, node: ast.Constant, name: str, whole: bool) -> 
 
 
 def _dizoo_module(script: Script, name: str) -> str | None:
-    """What to import in place of a module of dizoo; None where nothing takes its place."""
+    """What to import in place of a module of dizoo; ``None`` where nothing takes its place."""
     if ".config" in name or ".entry" in name:
         last = name.rpartition(".")[2]
         return last if script.path.with_name(f"{last}.py").exists() else None
@@ -208,7 +208,7 @@ def _first_missing(name: str) -> str | None:
 
 
 def find(name: str) -> object | None:
-    """Return the module, or the attribute of a module or class, of a full name; None where it is not there.
+    """Return the module, or the attribute of a module or class, of a full name; ``None`` where it is not there.
 
     What needs an extra that is not installed counts as there.
     """

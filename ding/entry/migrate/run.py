@@ -16,7 +16,7 @@ def migrate(paths: Sequence[str], write: bool, echo: Callable[[str], None]) -> b
 
     Args:
         paths: files and folders.
-        write: Write what is replaced into the files. Without it, a file with replacements has something left to do.
+        write: write what is replaced into the files. Without it, a file with replacements has something left to do.
         echo: prints a line.
     """
     files = list(dict.fromkeys(file for path in paths for file in _files(Path(path))))

@@ -83,7 +83,7 @@ class Script:
         self._edits[end, end] = text
 
     def add_line_after(self, node: ast.stmt, text: str) -> bool:
-        """Write a line after a statement, as far to the right; False where more than a comment follows on its line."""
+        """Write a line after a statement, as far to the right; ``False`` where other code is on its line."""
         start, end = self.span(node)
         line = re.compile(r"[ \t]*(#[^\r\n]*)?(\r\n|\r|\n|$)").match(self.text, end)
         before = self.text[self._starts[node.lineno - 1] : start]

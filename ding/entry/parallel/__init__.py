@@ -1,8 +1,8 @@
-"""The parallel mode: what its processes do. Their supervision is `ding.parallel.launch`.
+"""The parallel mode: what its processes do. Their supervision is ``ding.parallel.launch``.
 
 * ``roles``: which processes a run has; ``scaling``: collectors that join and leave.
 * ``coordinator``, ``workers``, ``learner_group``: the bodies of the roles.
-* ``reports``: what the coordinator reports of a run, as a `RunStatus` and as ``result.json``.
+* ``reports``: what the coordinator reports of a run, as a ``RunStatus`` and as ``result.json``.
 
 The bodies make workers, and so lie above them; the launcher below gets them as functions.
 """

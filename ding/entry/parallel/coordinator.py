@@ -21,11 +21,11 @@ STATUS_EVERY_S = 0.5
 
 
 def coordinate(context: RoleContext) -> dict[str, Any] | None:
-    """Run the coordinator until the run is over; returns its last status, or None when it was asked to stop.
+    """Run the coordinator until the run is over; returns its last status, or ``None`` when it was asked to stop.
 
     Raises:
-        ConfigValueError: The port is taken.
-        PermanentRoleError: A task failed too often, or the run does not get on (`RunStalled`).
+        ConfigValueError: the port is taken.
+        PermanentRoleError: a task failed too often, or the run does not get on (``RunStalled``).
     """
     cfg = context.payload["cfg"]
     prepare(cfg, threads=1)
@@ -89,7 +89,7 @@ def _supervise(
     watchdog: Watchdog,
     taker: SnapshotTaker,
 ) -> bool:
-    """Report until the run is over (True) or this process gets the signal to stop (False)."""
+    """Report until the run is over (``True``) or this process gets the signal to stop (``False``)."""
     limits = context.payload["limits"]
     while not context.stop.wait(STATUS_EVERY_S):
         now = status()

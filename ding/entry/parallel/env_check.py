@@ -15,7 +15,7 @@ def check_env(main: EasyDict) -> None:
     """Make one env of a run, and compare the network with its spaces.
 
     Args:
-        main: The compiled main config.
+        main: the compiled main config.
 
     Raises:
         ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit; the experiment folder is removed.

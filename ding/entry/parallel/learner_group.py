@@ -54,9 +54,9 @@ def make_ranks(
     """Return the roles of some ranks of a learner.
 
     Args:
-        within: As which worker their aggregator is known, of whose token theirs are made; empty where it has the
+        within: as which worker their aggregator is known, of whose token theirs are made; empty where it has the
             token of the run, and they, too.
-        more: For each `Role`.
+        more: for each ``Role``.
     """
     group = {"learner": learner, "world_size": world_size, "local_processes": len(ranks)}
     return [
@@ -78,8 +78,8 @@ def aggregate(context: RoleContext) -> None:
     With ``restarts_with_ranks`` in the payload it ends when a rank does not answer any more, to begin anew with all.
 
     Raises:
-        ConfigValueError: A port is taken.
-        WorkersMissing: A rank did not come.
+        ConfigValueError: a port is taken.
+        WorkersMissing: a rank did not come.
     """
     config = EasyDict(context.payload["aggregator"])
     if "cfg" in context.payload:
@@ -150,7 +150,7 @@ def learn_rank(context: RoleContext) -> dict[str, Any] | None:
     """Run one of the processes of a learner until asked to stop, or until its aggregator was away for too long.
 
     Raises:
-        GroupBroken: The other processes have ended, or stand still.
+        GroupBroken: the other processes have ended, or stand still.
     """
     payload = context.payload
     learner, rank, world_size = payload["learner"], int(payload["rank"]), int(payload["world_size"])
@@ -165,7 +165,7 @@ def learn_rank(context: RoleContext) -> dict[str, Any] | None:
 
 
 def _join(context: RoleContext, learner: str, rank: int, world_size: int) -> bool:
-    """Join the group of ranks; False when asked to stop meanwhile."""
+    """Join the group of ranks; ``False`` when asked to stop meanwhile."""
     payload = context.payload
     cfg, local_processes = payload["cfg"], payload["local_processes"]
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(payload["local_rank"]), WORLD_SIZE=str(world_size))

@@ -1,4 +1,4 @@
-"""Where a run takes place, by `system_config.backend`: what its roles are started by, and where its data lies.
+"""Where a run takes place, by ``system_config.backend``: what its roles are started by, and where its data lies.
 
 * ``flask_fs``, and no backend: processes of this machine; data and policies in folders.
 * ``inproc``: threads of this process; data and policies in its memory.
@@ -46,8 +46,8 @@ def place_of(cfg: EasyDict) -> Iterator[Place]:
     """Prepare the place of a run, note in ``cfg`` where its data is, and clear up in the end.
 
     Raises:
-        MissingExtraError: The backend needs a package that is not installed.
-        ConnectionError: There is no cluster at ``system_config.ray.address``.
+        MissingExtraError: the backend needs a package that is not installed.
+        ConnectionError: there is no cluster at ``system_config.ray.address``.
     """
     open_place = {"inproc": _threads, "ray": _actors}.get(cfg.system.get("backend"), _processes)
     with shared_run_dir(os.path.join(cfg.main.exp_name, "run")) as run_dir, open_place(cfg, run_dir) as place:

@@ -1,4 +1,4 @@
-"""What a coordinator reports of a parallel run: as JSON, as a `RunStatus`, and as the result of the run."""
+"""What a coordinator reports of a parallel run: as JSON, as a ``RunStatus``, and as the result of the run."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -28,12 +28,12 @@ def with_run_figures(report: Mapping[str, Any], elapsed_s: float, rows_are_steps
 
 
 class ReportReader:
-    """Makes a `RunStatus` of each report; counts the evaluations and the seconds, which outlive a coordinator.
+    """Makes a ``RunStatus`` of each report; counts the evaluations and the seconds, which outlive a coordinator.
 
     Args:
-        exp_name: The experiment.
+        exp_name: the experiment.
         limits: ``train_iter`` and ``env_step`` at which the run ends, where it has limits.
-        stop_value: The mean return at which the run is solved.
+        stop_value: the mean return at which the run is solved.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ReportReader:
     def read(
         self, report: Mapping[str, Any] | None = None, processes: Mapping[str, ProcessStatus] | None = None
     ) -> RunStatus:
-        """Return how the run does by the newest report; None: by the one before, with the processes as they are now."""
+        """Return how the run does by the newest report; ``None``: by the one before, with the processes of now."""
         if report is not None:
             self._evaluations += report.get("last_evaluation") != self._report.get("last_evaluation")
             self._report = report
@@ -86,14 +86,14 @@ class ReportReader:
 
 
 def newest_checkpoint(exp_name: str, train_iter: int = 0) -> str | None:
-    """Return the path of the checkpoint that a run got to, or None.
+    """Return the path of the checkpoint that a run got to, or ``None``.
 
     It is that from which a stopped learner goes on, if that is as far as the run got: a run that went back to a
     snapshot, and ended, may have left others of more train iterations before. Else it is that of the most iterations.
 
     Args:
-        exp_name: The experiment.
-        train_iter: How far the run got, by its last report.
+        exp_name: the experiment.
+        train_iter: how far the run got, by its last report.
     """
 
     def rank(path: Path) -> tuple[bool, int, int]:

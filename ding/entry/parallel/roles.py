@@ -1,6 +1,6 @@
 """Which roles a run has.
 
-The payload of each is the compiled config of the run (`ding.config.compile_config_parallel`) with folders instead of
+The payload of each is the compiled config of the run (``ding.config.compile_config_parallel``) with folders instead of
 ``'auto'``, so that all of them build their part from the same facts. The coordinator announces its address; the
 workers enrol there, whatever port they got. It has the token of the run, each worker has its own.
 """
@@ -26,7 +26,7 @@ def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
     A learner of several processes is an aggregator, under the learner's name, and its ranks.
 
     Args:
-        cfg: Compiled config with real folders.
+        cfg: compiled config with real folders.
         limits: ``train_iter`` and ``env_step`` at which the run ends.
     """
     payload = {"cfg": cfg, "limits": dict(limits)}

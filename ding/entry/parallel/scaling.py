@@ -25,7 +25,7 @@ class CollectorCount:
 
     Args:
         cfg: compiled config of the run; sections of collectors are added to it and removed from it.
-        limits: as for `ding.entry.parallel.roles.make_roles`.
+        limits: as for ``ding.entry.parallel.roles.make_roles``.
     """
 
     def __init__(self, cfg: EasyDict, limits: dict[str, int]) -> None:

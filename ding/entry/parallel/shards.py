@@ -33,7 +33,7 @@ def hold_shards(context: RoleContext) -> None:
     """Hold a shard of each buffer of the run until asked to stop.
 
     Raises:
-        ConfigValueError: The host of the coordinator cannot be listened at.
+        ConfigValueError: the host of the coordinator cannot be listened at.
     """
     cfg = context.payload["cfg"]
     prepare(cfg, threads=1)
@@ -50,7 +50,7 @@ def hold_shards(context: RoleContext) -> None:
 
 
 def connector(context: RoleContext) -> Connect | None:
-    """Return how the coordinator gets shards; None where they are objects of its process."""
+    """Return how the coordinator gets shards; ``None`` where they are objects of its process."""
     cfg = context.payload["cfg"]
     if not context.payload.get("shard_roles"):
         return None

@@ -1,4 +1,4 @@
-"""Snapshots of a whole parallel run: what it needs to go on after all of its processes are gone.
+"""Snapshots of a whole parallel run: what it needs to go on after all of its processes have ended.
 
 A snapshot is a checkpoint folder (:mod:`ding.utils.checkpoint`), ``EXP/ckpt/snapshot_<train iteration>``, with the
 journal of the coordinator (tasks, ledger, buffers with priorities, counters, the commander's state), the checkpoints of
@@ -101,7 +101,7 @@ class SnapshotTaker:
 
 
 def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPlanes") -> Path | None:
-    """Write a snapshot of a run; older ones but one are removed. Returns its folder, or None without a learner.
+    """Write a snapshot of a run; older ones but one are removed. Returns its folder, or ``None`` without a learner.
 
     Raises:
         OSError, JournalError: it cannot be written; those before are whole.
@@ -186,8 +186,8 @@ class KeptPlanes:
 
     Args:
         kind: type of the planes.
-        path_data, path_policy: see `open_planes`.
-        token: of the run, under which files are sealed; None: without a seal.
+        path_data, path_policy: see ``open_planes``.
+        token: of the run, under which files are sealed; ``None``: without a seal.
     """
 
     def __init__(self, kind: str, path_data: str, path_policy: str, token: str | None) -> None:
@@ -205,7 +205,7 @@ class KeptPlanes:
         """Return the data plane.
 
         Raises:
-            StorageError: It is of a type that knows no frames.
+            StorageError: it is of a type that knows no frames.
         """
         if self._kind == "file":
             return FileDataPlane(self._path_data, seal=self._seal)
@@ -215,7 +215,7 @@ class KeptPlanes:
         return plane
 
     def newest(self, name: str) -> int | None:
-        """The newest version of a policy; None where there is none, as for a checkpoint that a user put there."""
+        """The newest version of a policy; ``None`` where there is none, as for a checkpoint that a user put there."""
         if self._kind == "file" and not (Path(self._path_policy) / name).is_dir():
             return None
         return self.weights(name).newest()

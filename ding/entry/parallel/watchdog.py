@@ -21,12 +21,12 @@ class Watchdog:
     """Looks at the status of a run, again and again.
 
     Args:
-        alarm_s: Seconds without workers of a kind, or without progress, after which there is an alarm; 0: never.
-        end_s: Seconds after which the run ends; 0: never.
-        clock: Seconds that only grow.
+        alarm_s: seconds without workers of a kind, or without progress, after which there is an alarm; 0: never.
+        end_s: seconds after which the run ends; 0: never.
+        clock: seconds that only grow.
 
     Attributes:
-        alarm: What `look` returned last.
+        alarm: what ``look`` returned last.
     """
 
     alarm: str | None = None
@@ -41,13 +41,13 @@ class Watchdog:
         self._figures: Any = None
 
     def look(self, status: Mapping[str, Any]) -> str | None:
-        """Return the alarm, as a sentence, or None; see `alarm`.
+        """Return the alarm, as a sentence, or ``None``; see ``alarm``.
 
         Args:
-            status: That of `Coordinator.status`.
+            status: that of ``Coordinator.status``.
 
         Raises:
-            RunStalled: It lasts for too long.
+            RunStalled: it lasts for too long.
         """
         self.alarm = self._look(status)
         return self.alarm

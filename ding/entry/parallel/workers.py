@@ -116,14 +116,14 @@ def work(
     """Run a comm worker until asked to stop; returns whether it ended because its master was away for too long.
 
     Args:
-        create: Makes the worker from its config.
-        import_names: Modules that the own config names; a task can use what they register.
-        section: Its section of the system config.
-        master: The role at which it enrols.
+        create: makes the worker from its config.
+        import_names: modules that the own config names; a task can use what they register.
+        section: its section of the system config.
+        master: the role at which it enrols.
 
     Raises:
-        ConfigValueError: Its port is taken.
-        BaseException: Why it cannot go on.
+        ConfigValueError: its port is taken.
+        BaseException: why it cannot go on.
     """
     cfg = context.payload["cfg"]
     found = context.wait_for_peer(master, PEER_TIMEOUT_S)
@@ -173,8 +173,8 @@ def serve(worker: CommWorker, context: RoleContext, over: threading.Event) -> bo
     is what is returned.
 
     Raises:
-        CoordinatorUnreachable: No master was there in the first ``first_contact_s`` (``patience_s`` when not given).
-        WorkerRefused, WrongToken: The master does not take this worker.
+        CoordinatorUnreachable: no master was there in the first ``first_contact_s`` (``patience_s`` when not given).
+        WorkerRefused, WrongToken: the master does not take this worker.
     """
     patience_s = context.payload.get("patience_s")
     first_contact_s = context.payload.get("first_contact_s") or patience_s
@@ -208,9 +208,9 @@ def worker_config(section: Mapping[str, Any], name: str, import_names: list[str]
 
     Args:
         section: ``system.learner0`` and the like.
-        name: The worker's name, unique in the run.
-        import_names: Modules that the own config names; a task can use what they register.
-        address: Where the coordinator listens; None when it connects by itself.
+        name: the worker's name, unique in the run.
+        import_names: modules that the own config names; a task can use what they register.
+        address: where the coordinator listens; ``None`` when it connects by itself.
     """
     own = {**section, "name": name, "coordinator_address": address}
     own["import_names"] = [*section.get("import_names", []), *import_names]
@@ -220,7 +220,7 @@ def worker_config(section: Mapping[str, Any], name: str, import_names: list[str]
 def prepare(cfg: EasyDict, threads: int, seed_offset: int = 0) -> list[str]:
     """Import the modules that the config names, seed, and bound the threads; returns the names of the modules.
 
-    Hosts that are `NODE_HOST` become the address of this node in ``cfg``.
+    Hosts that are ``NODE_HOST`` become the address of this node in ``cfg``.
     """
     for section in cfg.system.values():
         if isinstance(section, dict) and section.get("host") == NODE_HOST:

@@ -19,8 +19,8 @@ from ding.entry.serial.demonstrations import read_state
 from ding.entry.serial.expert_path import compiled_expert, expert_options, playing_expert
 from ding.entry.serial.loop import DataPath, collected
 from ding.entry.serial.offline_path import OfflinePath, check_data_set
-from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
-from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.serial.parts import EnvSetting, SerialParts
+from ding.entry.serial_entry import InputConfig, RunArguments, opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -51,37 +51,40 @@ def serial_pipeline_bc(
     """Train a policy to choose the actions of a data set, and return it with whether the run came to its end.
 
     The data set has the type ``policy.collect.data_type`` (``naive`` when not given) and needs ``obs`` and ``action``,
-    as `collect_demo_data` writes them. Its first nine tenths are trained on, in another order in each of the
+    as ``collect_demo_data`` writes them. Its first nine tenths are trained on, in another order in each of the
     ``policy.learn.train_epoch`` epochs; on the rest the policy is validated before each epoch. The env is there for
     evaluations only.
 
-    Args:
-        data_path: The data set; else ``policy.collect.data_path`` of the config.
-        max_iter: Limit of train iterations.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        data_path: the data set; else ``policy.collect.data_path`` of the config.
+        max_iter: limit of train iterations.
 
     Returns:
         The policy, and whether ``env.stop_value`` or ``max_iter`` was reached.
 
     Raises:
-        ConfigError: The config is wrong, or names no data set.
-        DatasetError: The data set is broken, or does not fit ``policy.model``.
+        ConfigError: the config is wrong, or names no data set.
+        DatasetError: the data set is broken, or does not fit ``policy.model``.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_iter, view=view, strict=strict, callbacks=callbacks
+    )
+    with opened_run(arguments) as run:
         cfg = run.cfg
         epochs = cfg.policy.learn.get("train_epoch")
         if not isinstance(epochs, (int, float)) or epochs <= 0:
             raise ConfigValueError(f"policy.learn.train_epoch must be the number of epochs, got {epochs!r}")
         dataset = _data_set(cfg, data_path)
-        with serial_parts(cfg, env_setting, model, with_buffer=False, collects=False) as parts:
+        with run.parts(with_buffer=False, collects=False) as parts:
             if model is None:
                 check_data_set(type(parts.policy), cfg.policy.model, dataset)
             data = CloningPath(parts, dataset)
             limit = min(max_iter, int(epochs) * data.batches_per_epoch)
             options = () if data_path is None else ("--data-path", data_path)
-            status = run.train(parts, data, limit, mode="serial_bc", options=options)
+            status = run.train(parts, data, "serial_bc", options, limit)
             return parts.policy, status.solved or status.train_iter >= max_iter
 
 
@@ -89,8 +92,8 @@ class CloningPath(DataPath):
     """Draws from the first nine tenths of a data set, and validates on the rest before each epoch.
 
     Args:
-        parts: The workers; no collector is needed.
-        dataset: With ``obs`` and ``action``, and ``rows_at``.
+        parts: the workers; no collector is needed.
+        dataset: with ``obs`` and ``action``, and ``rows_at``.
     """
 
     def __init__(self, parts: SerialParts, dataset: Any) -> None:
@@ -157,7 +160,7 @@ def _data_set(cfg: EasyDict, data_path: str | None) -> Any:
     """The data set, with ``rows_at``.
 
     Raises:
-        ConfigValueError: There is no path.
+        ConfigValueError: there is no path.
     """
     collect = cfg.policy.collect
     path = data_path or collect.get("data_path")
@@ -203,39 +206,40 @@ def serial_pipeline_bco(
     the policy clones that for ``policy.learn.train_epoch`` epochs. The agent needs an episode collector.
 
     The observations are those of 100 episodes that the expert with the checkpoint ``policy.collect.model_path`` plays,
-    or without one the episodes in the file ``policy.collect.data_path``, as `collect_episodic_demo_data` writes it.
+    or without one the episodes in the file ``policy.collect.data_path``, as ``collect_episodic_demo_data`` writes it.
     Its actions are used for the log alone.
 
-    Args:
-        expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
-        expert_model: The expert's network; the policy's default when not given.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        expert_cfg: path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
+        expert_model: the expert's network; the policy's default when not given.
 
     Raises:
-        ConfigError: A config is wrong, or there is neither a checkpoint nor a data set.
+        ConfigError: a config is wrong, or there is neither a checkpoint nor a data set.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
+        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
+    )  # fmt: skip
+    with opened_run(arguments) as run:
         cfg = run.cfg
         if cfg.policy.collect.collector.type != "episode":
             raise ConfigValueError("create_config.collector.type must be 'episode' for serial_pipeline_bco")
-        expert = compiled_expert(expert_cfg, cfg, env_setting, strict)
-        episodes = _expert_episodes(cfg, expert, env_setting, expert_model)
-        with serial_parts(cfg, env_setting, model, with_buffer=False) as parts:
-            data = ObservationCloningPath(parts, run.signals.interruptible, load_expertdata(episodes))
-            run.train(parts, data, max_train_iter, max_env_step, "serial_bco", expert_options(cfg))
+        episodes = _expert_episodes(cfg, compiled_expert(arguments, cfg), arguments)
+        with run.parts(with_buffer=False) as parts:
+            data = ObservationCloningPath(parts, run.interruptible, load_expertdata(episodes))
+            run.train(parts, data, "serial_bco", expert_options(cfg))
             return parts.policy
 
 
-def _expert_episodes(
-    cfg: EasyDict, expert: EasyDict, env_setting: EnvSetting | None, expert_model: torch.nn.Module | None
-) -> Sequence[Samples]:
+def _expert_episodes(cfg: EasyDict, expert: EasyDict, arguments: RunArguments) -> Sequence[Samples]:
     path, data_path = cfg.policy.collect.get("model_path"), cfg.policy.collect.get("data_path")
     if path is None and data_path:
         return read_file(data_path)
     state = read_state(path, "policy.collect.model_path (or policy.collect.data_path)")
-    with playing_expert(cfg, expert, state, env_setting, expert_model, "episode") as player:
+    with playing_expert(arguments, expert, state, "episode") as player:
         return player.collect(n_episode=_EXPERT_EPISODES)
 
 
@@ -243,9 +247,9 @@ class ObservationCloningPath(DataPath):
     """Plays, learns what lies between two observations, and draws what the expert may have done.
 
     Args:
-        parts: The workers, with an episode collector.
-        interruptible: Makes the section that a signal may leave at any point.
-        expert: The expert's steps, see `load_expertdata`.
+        parts: the workers, with an episode collector.
+        interruptible: makes the section that a signal may leave at any point.
+        expert: the expert's steps, see ``load_expertdata``.
     """
 
     def __init__(

@@ -7,15 +7,15 @@ import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.data import TransitionBatch
 from ding.data.roles import Samples
 from ding.data.sequences import stacked_sequence
 from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
 from ding.entry.serial.parts import EnvSetting
-from ding.entry.serial_entry import InputConfig
+from ding.entry.serial_entry import InputConfig, RunArguments
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
+from ding.reward_model.sqil import with_rewards_of_imitation as with_rewards_of_imitation
 from ding.utils.default_helper import map_nested
 
 
@@ -40,20 +40,21 @@ def serial_pipeline_dqfd(
     ``policy.collect.model_path``, the expert's checkpoint. The expert's policy has the type of the agent's, so that its
     samples have the same fields; the weights may be those of any policy with the same network, as a plain DQN.
 
-    Args:
-        expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
-        expert_model: The expert's network; the policy's default when not given.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        expert_cfg: path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
+        expert_model: the expert's network; the policy's default when not given.
 
     Raises:
-        ConfigError: A config is wrong, or there is no such checkpoint.
+        ConfigError: a config is wrong, or there is no such checkpoint.
     """
-    return run_with_expert(
-        _dqfd_mix, _model_path, "serial_dqfd", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
-        max_train_iter, max_env_step, view, strict, callbacks,
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
+        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
     )  # fmt: skip
+    return run_with_expert(arguments, "serial_dqfd", _dqfd_mix, _model_path)
 
 
 def _model_path(cfg: EasyDict, expert: EasyDict) -> str | None:
@@ -94,20 +95,21 @@ def serial_pipeline_r2d3(
     demonstrations in a batch). The expert's policy is ``r2d3`` itself or ``r2d2_collect_traj``, both with the weights
     of R2D2, or ``offppo_collect_traj`` with those of PPO; its sequences are as long as the agent's.
 
-    Args:
-        expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
-        expert_model: The expert's network; the policy's default when not given.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        expert_cfg: path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
+        expert_model: the expert's network; the policy's default when not given.
 
     Raises:
-        ConfigError: A config is wrong, or there is no such checkpoint.
+        ConfigError: a config is wrong, or there is no such checkpoint.
     """
-    return run_with_expert(
-        _r2d3_mix, _r2d3_model_path, "serial_r2d3", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
-        max_train_iter, max_env_step, view, strict, callbacks,
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
+        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
     )  # fmt: skip
+    return run_with_expert(arguments, "serial_r2d3", _r2d3_mix, _r2d3_model_path)
 
 
 def _r2d3_model_path(cfg: EasyDict, expert: EasyDict) -> str | None:
@@ -165,20 +167,21 @@ def serial_pipeline_sqil(
     same fields. ``policy.collect.model_path`` is the expert's checkpoint; ``policy.expert_random_collect_size``
     samples of the expert come before the first pass.
 
-    Args:
-        expert_cfg: Path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
-        expert_model: The expert's network; the policy's default when not given.
-
     Other arguments, what a run leaves behind, and how it ends are those of
-    `ding.entry.serial_entry.serial_pipeline`.
+    ``ding.entry.serial_entry.serial_pipeline``.
+
+    Args:
+        expert_cfg: path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
+        expert_model: the expert's network; the policy's default when not given.
 
     Raises:
-        ConfigError: A config is wrong, or there is no such checkpoint.
+        ConfigError: a config is wrong, or there is no such checkpoint.
     """
-    return run_with_expert(
-        _sqil_mix, _model_path, "serial_sqil", input_cfg, expert_cfg, seed, env_setting, model, expert_model,
-        max_train_iter, max_env_step, view, strict, callbacks,
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
+        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
     )  # fmt: skip
+    return run_with_expert(arguments, "serial_sqil", _sqil_mix, _model_path)
 
 
 def _sqil_mix(cfg: EasyDict, expert: EasyDict) -> Mix:
@@ -189,10 +192,3 @@ def _sqil_mix(cfg: EasyDict, expert: EasyDict) -> Mix:
         first_count=int(cfg.policy.get("expert_random_collect_size", 0)),
         pass_count=int(cfg.policy.collect.n_sample),
     )
-
-
-def with_rewards_of_imitation(samples: Samples, is_expert: bool) -> Samples:
-    """The samples with rewards 1 (the expert's) or 0 in the place of their own."""
-    if isinstance(samples, TransitionBatch):
-        return samples.with_columns(reward=samples.columns["reward"] * 0 + float(is_expert))
-    return [{**sample, "reward": sample["reward"] * 0 + float(is_expert)} for sample in samples]

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from ding.data.roles import Samples, StateDict
-from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
-from ding.entry.serial.expert_path import SavedExpert
+from ding.entry.serial.demonstrations import Demonstrator, read_state
+from ding.entry.serial.expert_path import SavedExpert, playing_expert
 from ding.entry.serial.loop import DataPath, OnPolicyPath
-from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
+from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts
 from ding.entry.serial.reward_path import place_and_writer, reward_model_config
-from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.serial_entry import InputConfig, RunArguments, opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -28,9 +28,9 @@ class GuidedCostPath(DataPath):
     """Trains a cost on an expert's samples and the agent's, and the policy on the newest samples with that cost.
 
     Args:
-        parts: The workers; the agent's samples are kept in their buffer.
-        interruptible: Makes the section that a signal may leave at any point.
-        expert: Plays the expert's samples, as many as the agent's, which are kept in ``demonstrations``.
+        parts: the workers; the agent's samples are kept in their buffer.
+        interruptible: makes the section that a signal may leave at any point.
+        expert: plays the expert's samples, as many as the agent's, which are kept in ``demonstrations``.
     """
 
     def __init__(
@@ -107,30 +107,28 @@ def serial_pipeline_guided_cost(
     that it is given (``ppo``), or none (``sac`` with ``collect.collector_logit``).
     Evaluations report the env's rewards.
 
-    Other arguments, what a run leaves behind, and how it ends are those of `serial_pipeline`; the states of the cost
+    Other arguments, what a run leaves behind, and how it ends are those of ``serial_pipeline``; the states of the cost
     are in ``reward_model/``.
 
     Args:
-        expert_model: The expert's network; the policy's default when not given.
+        expert_model: the expert's network; the policy's default when not given.
     """
-    with (
-        opened_run(input_cfg, seed, env_setting, view, strict, callbacks, estimates_rewards=True) as run,
-        contextlib.ExitStack() as ends,
-    ):
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step,
+        view=view, strict=strict, callbacks=callbacks, expert_model=expert_model,
+    )  # fmt: skip
+    with opened_run(arguments, estimates_rewards=True) as run, contextlib.ExitStack() as ends:
         cfg = run.cfg
         state = read_state(cfg.policy.collect.get("model_path"), "policy.collect.model_path")
         own = reward_model_config(cfg)
-        parts = ends.enter_context(serial_parts(cfg, env_setting, model))
-        env, _ = env_managers(cfg, env_setting, evaluate=False)
-        env.seed(cfg.seed)
-        named = {"exp_name": cfg.exp_name, "instance_name": "expert_collector"}
-        expert = ends.enter_context(demonstrator(cfg, env, state, expert_model, **named))
+        parts = ends.enter_context(run.parts())
+        expert = ends.enter_context(playing_expert(arguments, cfg, state))
         buffer: Any = create_buffer(
             cfg.policy.other.replay_buffer, exp_name=cfg.exp_name, instance_name="expert_buffer"
         )
         ends.callback(buffer.close)
         made = create_reward_model(own, *place_and_writer(parts))
-        data = GuidedCostPath(parts, run.signals.interruptible, made, expert, buffer)
-        run.train(parts, data, max_train_iter, max_env_step, "serial_guided_cost")
+        data = GuidedCostPath(parts, run.interruptible, made, expert, buffer)
+        run.train(parts, data, "serial_guided_cost")
         data.save("final_model")
         return parts.policy

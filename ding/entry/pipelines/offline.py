@@ -12,8 +12,8 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.data import create_dataset
 from ding.entry.serial.offline_path import OfflinePath, check_data_set
-from ding.entry.serial.parts import EnvSetting, serial_parts
-from ding.entry.serial_entry import InputConfig, opened_run
+from ding.entry.serial.parts import EnvSetting
+from ding.entry.serial_entry import InputConfig, RunArguments, opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -40,16 +40,19 @@ def serial_pipeline_offline(
     every ``policy.eval.evaluator.eval_freq`` train iterations. ``env.norm_obs.offline_stats`` gets the mean and
     standard deviation of the data set's observations; those of a data set of standardised windows go to
     ``policy.state_mean`` and ``policy.state_std``. Other arguments, what a run leaves behind, and how it ends are
-    those of `ding.entry.serial_entry.serial_pipeline`.
+    those of ``ding.entry.serial_entry.serial_pipeline``.
 
     Returns:
         The policy, and whether it reached ``env.stop_value``.
 
     Raises:
-        ConfigError: The config is wrong; see `ding.config.errors`.
-        DatasetError: The data set is broken, or does not fit ``policy.model``.
+        ConfigError: the config is wrong; see ``ding.config.errors``.
+        DatasetError: the data set is broken, or does not fit ``policy.model``.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run:
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict, callbacks=callbacks
+    )
+    with opened_run(arguments) as run:
         cfg = run.cfg
         epochs = cfg.policy.learn.get("train_epoch", math.inf if max_train_iter < _ENDLESS else None)
         if not isinstance(epochs, (int, float)) or epochs <= 0:
@@ -58,7 +61,7 @@ def serial_pipeline_offline(
             )
         dataset: Any = create_dataset(cfg)
         _pass_on_statistics(dataset, cfg)
-        with serial_parts(cfg, env_setting, model, with_buffer=False, collects=False) as parts:
+        with run.parts(with_buffer=False, collects=False) as parts:
             policy: Any = parts.policy
             if model is None:
                 check_data_set(type(policy), cfg.policy.model, dataset)
@@ -68,7 +71,7 @@ def serial_pipeline_offline(
                 policy.init_data_normalizer(dataset.normalizer)
             data = OfflinePath(parts, dataset)
             limit = int(min(max_train_iter, epochs * data.batches_per_epoch))
-            status = run.train(parts, data, limit, mode="serial_offline")
+            status = run.train(parts, data, "serial_offline", max_train_iter=limit)
             return policy, status.solved
 
 
@@ -92,7 +95,7 @@ def serial_pipeline_dt(
     strict: bool = False,
     callbacks: Sequence[RunCallback] = (),
 ) -> tuple[Policy, bool]:
-    """Train a decision transformer (``dt``): `serial_pipeline_offline` by the name that scripts import."""
+    """Train a decision transformer (``dt``): ``serial_pipeline_offline`` by the name that scripts import."""
     return serial_pipeline_offline(
         input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict, callbacks=callbacks
     )

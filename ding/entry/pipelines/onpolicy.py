@@ -7,8 +7,8 @@ import torch
 from ding.data.level_replay import generate_seeds as generate_seeds
 from ding.entry.serial.level_path import LevelReplayPath
 from ding.entry.serial.loop import OnPolicyPath
-from ding.entry.serial.parts import EnvSetting, serial_parts
-from ding.entry.serial_entry import InputConfig, opened_run, run_pipeline
+from ding.entry.serial.parts import EnvSetting
+from ding.entry.serial_entry import InputConfig, RunArguments, opened_run, run_pipeline
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -28,11 +28,12 @@ def serial_pipeline_onpolicy(
 ) -> Policy:
     """Train an on-policy algorithm and return its policy: each pass trains on what it collected, and forgets it.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
-    return run_pipeline(
-        OnPolicyPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, True, view, strict, callbacks
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_pipeline(OnPolicyPath, arguments)
 
 
 def serial_pipeline_onpolicy_ppg(
@@ -49,12 +50,14 @@ def serial_pipeline_onpolicy_ppg(
 ) -> Policy:
     """Train PPG (``ppg``) and return its policy: each pass trains on what it collected.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`. The
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``. The
     collector's envs begin each episode from their first seeds, and evaluation takes the most likely actions.
     """
-    return run_pipeline(
-        OnPolicyPath, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, False, view, strict, callbacks
-    )
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed=False,
+        view=view, strict=strict, callbacks=callbacks,
+    )  # fmt: skip
+    return run_pipeline(OnPolicyPath, arguments)
 
 
 def serial_pipeline_plr(
@@ -73,16 +76,16 @@ def serial_pipeline_plr(
 
     A level is what a procedurally generated env makes of one seed, which each of its episodes begins from. Training has
     the seeds 0 to ``level_replay.num_levels``; ``level_replay`` also has the settings of
-    `ding.data.level_replay.LevelSampler`. Evaluations play new levels, with the most likely actions.
+    ``ding.data.level_replay.LevelSampler``. Evaluations play new levels, with the most likely actions.
 
-    Other arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    Other arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
-    with (
-        opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run,
-        serial_parts(run.cfg, env_setting, model, dynamic_seed=False, with_buffer=False) as parts,
-    ):
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed=False,
+        view=view, strict=strict, callbacks=callbacks,
+    )  # fmt: skip
+    with opened_run(arguments) as run, run.parts(with_buffer=False) as parts:
         parts.evaluator_dynamic_seed = True
         parts.evaluator_env.seed(run.cfg.seed, dynamic_seed=True)
-        data = LevelReplayPath(parts, run.signals.interruptible)
-        run.train(parts, data, max_train_iter, max_env_step, mode="serial_plr")
+        run.train(parts, LevelReplayPath(parts, run.interruptible), "serial_plr")
         return parts.policy

@@ -9,9 +9,9 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.entry.application_entry import collect_demo_data
-from ding.entry.serial.parts import EnvSetting, serial_parts
-from ding.entry.serial.reward_path import RewardModelPath, place_and_writer, ranked_input, run_with_reward_model
-from ding.entry.serial_entry import InputConfig, load_input, opened_run
+from ding.entry.serial.parts import EnvSetting
+from ding.entry.serial.reward_path import RewardModelPath, place_and_writer, run_with_reward_model
+from ding.entry.serial_entry import InputConfig, RunArguments, load_input, opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -43,12 +43,13 @@ def serial_pipeline_reward_model_offpolicy(
     ``create_config.reward_model`` names the model, section ``reward_model`` of the main config configures it. It learns
     from each collection, and estimates the rewards of each batch that is drawn. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
     model's states are in ``reward_model/ckpt/``.
     """
-    return run_with_reward_model(
-        False, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=False)
 
 
 def serial_pipeline_reward_model_onpolicy(
@@ -69,12 +70,13 @@ def serial_pipeline_reward_model_onpolicy(
     from each collection, and estimates the rewards of the samples that the policy trains on.
     Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
     model's states are in ``reward_model/ckpt/``.
     """
-    return run_with_reward_model(
-        True, input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=True)
 
 
 def serial_pipeline_preference_based_irl(
@@ -94,13 +96,12 @@ def serial_pipeline_preference_based_irl(
     The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
     left in the experiment folder, which is not renamed. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
-    mode = "serial_trex"
-    pair = ranked_input(input_cfg)
-    return run_with_reward_model(
-        False, pair, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks, mode, ranked=True
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=False, mode="serial_trex", ranked=True)
 
 
 # Names by which configs call it.
@@ -125,13 +126,12 @@ def serial_pipeline_preference_based_irl_onpolicy(
     The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
     left in the experiment folder, which is not renamed. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`.
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
-    mode = "serial_trex_onpolicy"
-    pair = ranked_input(input_cfg)
-    return run_with_reward_model(
-        True, pair, seed, env_setting, model, max_train_iter, max_env_step, view, strict, callbacks, mode, ranked=True
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=True, mode="serial_trex_onpolicy", ranked=True)
 
 
 # Names by which configs call it.
@@ -158,12 +158,12 @@ def serial_pipeline_gail(
     ``policy.load_path`` of its config, or ``reward_model.expert_model_path``. ``reward_model.data_path`` is by default
     the experiment folder. Evaluations report the env's rewards.
 
-    Other arguments, what a run leaves behind, and how it ends are those of `serial_pipeline`; the discriminator's
+    Other arguments, what a run leaves behind, and how it ends are those of ``serial_pipeline``; the discriminator's
     states are in ``reward_model/ckpt/``.
 
     Args:
-        expert_cfg: Config of the expert, like ``input_cfg``.
-        collect_data: Whether to play the expert; False takes the data that is there, and so does a resumed run.
+        expert_cfg: config of the expert, like ``input_cfg``.
+        collect_data: whether to play the expert; ``False`` takes the data that is there, and so does a resumed run.
     """
 
     def prepare(cfg: EasyDict) -> None:
@@ -179,21 +179,10 @@ def serial_pipeline_gail(
             collect_demo_data((main, create), seed, rewards.collect_count, path, state_dict_path=weights)
 
     expert_option = () if not isinstance(expert_cfg, str) else ("--expert-config", expert_cfg)
-    return run_with_reward_model(
-        False,
-        input_cfg,
-        seed,
-        None,
-        model,
-        max_train_iter,
-        max_env_step,
-        view,
-        strict,
-        callbacks,
-        "serial_gail",
-        expert_option,
-        prepare,
+    arguments = RunArguments(
+        input_cfg, seed, None, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
+    return run_with_reward_model(arguments, on_policy=False, mode="serial_gail", options=expert_option, before=prepare)
 
 
 def save_reward_model(path: str, reward_model: BaseRewardModel, weights_name: str = "best") -> str:
@@ -219,20 +208,23 @@ def serial_pipeline_ngu(
     configure the models. They learn from each collection; each batch that is drawn gets the sum of the rewards of the
     env and the intrinsic ones. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of `ding.entry.serial_entry.serial_pipeline`; the
+    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
     models' states are in ``reward_model/ckpt/``.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks, estimates_rewards=True) as run:
+    arguments = RunArguments(
+        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
+    )
+    with opened_run(arguments, estimates_rewards=True) as run:
         cfg = run.cfg
         sections = [
             _reward_model_config(cfg, "rnd_reward_model", RndNGURewardModel),
             _reward_model_config(cfg, "episodic_reward_model", EpisodicNGURewardModel),
         ]
-        with serial_parts(cfg, env_setting, model) as parts:
+        with run.parts() as parts:
             rnd, episodic = (create_reward_model(section, *place_and_writer(parts)) for section in sections)
             rewards = NGURewardModels(rnd, episodic, cfg.policy.nstep, cfg.policy.collect.env_num)
-            data = RewardModelPath(parts, run.signals.interruptible, rewards, on_policy=False)
-            run.train(parts, data, max_train_iter, max_env_step, "serial_ngu")
+            data = RewardModelPath(parts, run.interruptible, rewards, on_policy=False)
+            run.train(parts, data, "serial_ngu")
             return parts.policy
 
 
@@ -240,10 +232,10 @@ def _reward_model_config(cfg: EasyDict, section: str, kind: type[BaseRewardModel
     """A section of the config, over the defaults of the class of its model.
 
     Args:
-        kind: The class of the model, or a parent of it.
+        kind: the class of the model, or a parent of it.
 
     Raises:
-        ConfigValueError: There is no such section, or its ``type`` is of another kind.
+        ConfigValueError: there is no such section, or its ``type`` is of another kind.
     """
     if not cfg.get(section):
         raise ConfigValueError(f"main_config.{section} is missing: it must be a dict with at least `obs_shape`")

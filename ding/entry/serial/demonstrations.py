@@ -25,9 +25,9 @@ class Demonstrator:
     """A policy that acts as it does while data is collected, but without epsilon-greedy exploration.
 
     Args:
-        collector: Plays the policy.
-        settings: Keyword arguments of each ``policy.forward``.
-        on_cpu: Whether the policy leaves its outputs on the CPU.
+        collector: plays the policy.
+        settings: keyword arguments of each ``policy.forward``.
+        on_cpu: whether the policy leaves its outputs on the CPU.
     """
 
     def __init__(self, collector: Collector, settings: dict[str, Any], on_cpu: bool = True) -> None:
@@ -52,13 +52,13 @@ def demonstrator(
     """Build the policy of a config with its weights, and a collector; both end with the block, and so does ``env``.
 
     Args:
-        cfg: A compiled config; a ``policy.type`` that ends with ``_command`` also has its command mode say how it acts.
-        env: Where it plays; seeded.
-        state: The policy's weights: a checkpoint of a learner will do.
-        model: The network; the policy's default when not given.
+        cfg: a compiled config; a ``policy.type`` that ends with ``_command`` also has its command mode say how it acts.
+        env: where it plays; seeded.
+        state: the policy's weights: a checkpoint of a learner will do.
+        model: the network; the policy's default when not given.
         collector: ``sample`` or ``episode`` (whole ones, step by step); else what the config has.
-        eps: How often it acts at random, where its algorithm explores by epsilon.
-        common: Further arguments of the collector: ``exp_name, tb_logger, instance_name``.
+        eps: how often it acts at random, where its algorithm explores by epsilon.
+        common: further arguments of the collector: ``exp_name, tb_logger, instance_name``.
     """
     commanded = cfg.policy.type.endswith("_command")
     with contextlib.ExitStack() as ends:
@@ -86,11 +86,11 @@ def read_state(path: str | None, wanted: str) -> StateDict:
     """Read the checkpoint ``path``, or the best one of the experiment folder ``path``.
 
     Args:
-        wanted: What to give where there is no path, for the error.
+        wanted: what to give where there is no path, for the error.
 
     Raises:
-        ConfigValueError: There is no path, or no such file (an `AssertionError`, too).
-        FileRefusedError: It is no checkpoint.
+        ConfigValueError: there is no path, or no such file (an ``AssertionError``, too).
+        FileRefusedError: it is no checkpoint.
     """
     if not path:
         raise ConfigValueError(f"no weights of the policy: give {wanted}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from easydict import EasyDict
 
 from ding.config import compile_config
@@ -20,11 +19,9 @@ from ding.data.roles import Samples, StateDict
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.loop import DataPath, ReplayPath
 from ding.entry.serial.ongoing import load_ongoing, ongoing_state, restart_envs
-from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, env_managers, serial_parts
+from ding.entry.serial.parts import ReplayBuffer, SerialParts, env_class, env_managers
 from ding.entry.serial.run_state import state_of
-from ding.entry.serial_entry import InputConfig, load_input, opened_run
-from ding.entry.view.callbacks import RunCallback
-from ding.entry.view.views import RunView
+from ding.entry.serial_entry import RunArguments, load_input, opened_run
 from ding.policy import Policy
 from ding.worker import create_buffer
 
@@ -39,7 +36,7 @@ class Mix:
     label: Callable[[Samples, bool], Samples]
     #: The number of the expert's samples in a batch of so many.
     num_expert: Callable[[int], int]
-    #: The expert's buffer: its config, as `create_buffer` takes it.
+    #: The expert's buffer: its config, as ``create_buffer`` takes it.
     buffer: Mapping[str, Any]
     #: Samples that the expert collects before the first pass, and in each pass.
     first_count: int
@@ -54,11 +51,11 @@ class ExpertPath(DataPath):
     """Collects into a replay buffer, and fills each batch up from another one with samples of an expert.
 
     Args:
-        parts: The workers.
-        interruptible: Makes the section that a signal may leave at any point.
-        expert: The expert, and where its samples are kept; None for a run without one.
-        mix: How the two are mixed.
-        saved: The expert as part of a saved run; one that was taken up has its samples already.
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        expert: the expert, and where its samples are kept; ``None`` for a run without one.
+        mix: how the two are mixed.
+        saved: the expert as part of a saved run; one that was taken up has its samples already.
     """
 
     def __init__(
@@ -124,7 +121,7 @@ class ExpertPath(DataPath):
             buffer.push(self._mix.label(samples, True), cur_collector_envstep=0)
 
     def _batch(self) -> Samples | None:
-        """The agent's samples, and behind them the expert's; None when a buffer does not give enough."""
+        """The agent's samples, and behind them the expert's; ``None`` when a buffer does not give enough."""
         train_iter, size = self._parts.learner.train_iter, self._batch_size
         num_expert = size if self._alone else self._mix.num_expert(size) if self._expert is not None else 0
         self._num_own = size - num_expert
@@ -139,9 +136,9 @@ class SavedExpert:
     """An expert that plays beside the agent, as part of a saved run: its buffer, counters and ongoing episodes.
 
     Args:
-        parts: The workers of the run.
-        expert: Its envs are saved, or begin new episodes, as those of the agent.
-        buffer: Where its samples are kept.
+        parts: the workers of the run.
+        expert: its envs are saved, or begin new episodes, as those of the agent.
+        buffer: where its samples are kept.
     """
 
     def __init__(self, parts: SerialParts, expert: Demonstrator, buffer: ReplayBuffer) -> None:
@@ -192,20 +189,10 @@ def random_share(share: float) -> Callable[[int], int]:
 
 
 def run_with_expert(
+    arguments: RunArguments,
+    mode: str,
     mix_of: Callable[[EasyDict, EasyDict], Mix],
     model_path_of: Callable[[EasyDict, EasyDict], str | None],
-    mode: str,
-    input_cfg: InputConfig,
-    expert_cfg: InputConfig,
-    seed: int,
-    env_setting: EnvSetting | None,
-    model: torch.nn.Module | None,
-    expert_model: torch.nn.Module | None,
-    max_train_iter: int,
-    max_env_step: int,
-    view: RunView | None,
-    strict: bool,
-    callbacks: Sequence[RunCallback],
 ) -> Policy:
     """What the pipelines with an expert have in common.
 
@@ -213,61 +200,68 @@ def run_with_expert(
     ``expert_config.py`` in the experiment folder.
 
     Args:
-        mix_of: How samples are mixed, from the two compiled configs (the agent's first).
-        model_path_of: The checkpoint of the expert, from the two compiled configs.
-        mode: What ``ding -m`` calls this pipeline.
+        arguments: those of the pipeline.
+        mode: what ``ding -m`` calls this pipeline.
+        mix_of: how samples are mixed, from the two compiled configs (the agent's first).
+        model_path_of: the checkpoint of the expert, from the two compiled configs.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks) as run, contextlib.ExitStack() as ends:
+    with opened_run(arguments) as run, contextlib.ExitStack() as ends:
         cfg = run.cfg
-        expert = compiled_expert(expert_cfg, cfg, env_setting, strict)
+        expert = compiled_expert(arguments, cfg)
         mix = mix_of(cfg, expert)
         needed = mix.first_count + mix.pass_count > 0
         state = read_state(model_path_of(cfg, expert), "policy.collect.model_path") if needed else {}
-        parts = ends.enter_context(serial_parts(cfg, env_setting, model))
+        parts = ends.enter_context(run.parts())
         player = saved = None
         if needed:
-            made = ends.enter_context(playing_expert(cfg, expert, state, env_setting, expert_model))
+            made = ends.enter_context(playing_expert(arguments, expert, state))
             buffer: Any = create_buffer(mix.buffer, exp_name=cfg.exp_name, instance_name="expert_buffer")
             ends.callback(buffer.close)
             player = made, buffer
             saved = parts.saved["expert"] = SavedExpert(parts, made, buffer)
-        data = ExpertPath(parts, run.signals.interruptible, player, mix, saved)
-        run.train(parts, data, max_train_iter, max_env_step, mode, expert_options(cfg))
+        data = ExpertPath(parts, run.interruptible, player, mix, saved)
+        run.train(parts, data, mode, expert_options(cfg))
         return parts.policy
 
 
-def compiled_expert(expert_cfg: InputConfig, cfg: EasyDict, env_setting: EnvSetting | None, strict: bool) -> EasyDict:
-    """The expert's config, with the agent's envs in the expert's manager."""
-    main, create = load_input(expert_cfg)
-    create.policy.type = create.policy.type.removesuffix("_command") + "_command"
+def compiled_expert(arguments: RunArguments, cfg: EasyDict) -> EasyDict:
+    """The expert's config, with the agent's envs in the expert's manager.
+
+    Args:
+        arguments: those of the pipeline.
+        cfg: the compiled config of the agent, whose seed and experiment folder are those of the expert, too.
+    """
+    main, create = load_input(arguments.expert_cfg, commanded=True)
     main.exp_name = cfg.exp_name
     expert = compile_config(
         main,
         seed=cfg.seed,
-        env=None if env_setting is None else env_setting[0],
+        env=env_class(arguments.env_setting),
         auto=True,
         create_cfg=create,
         renew_dir=False,
         save_path="expert_config.py",
-        strict=strict,
+        strict=arguments.strict,
     )
     expert.env = EasyDict({**cfg.env, "manager": expert.env.manager})
     return expert
 
 
 def playing_expert(
-    cfg: EasyDict,
-    expert: EasyDict,
-    state: StateDict,
-    env_setting: EnvSetting | None,
-    model: torch.nn.Module | None,
-    collector: str | None = None,
+    arguments: RunArguments, expert: EasyDict, state: StateDict, collector: str | None = None
 ) -> AbstractContextManager[Demonstrator]:
-    """The expert with these weights, in envs of its own; see `demonstrator`."""
-    env, _ = env_managers(expert, env_setting, evaluate=False)
-    env.seed(cfg.seed)
-    named = {"exp_name": cfg.exp_name, "instance_name": "expert_collector"}
-    return demonstrator(expert, env, state, model, collector, **named)
+    """The expert with these weights, in envs of its own.
+
+    Args:
+        arguments: those of the pipeline.
+        expert: its compiled config.
+        state: its weights.
+        collector: see ``demonstrator``.
+    """
+    env, _ = env_managers(expert, arguments.env_setting, evaluate=False)
+    env.seed(expert.seed)
+    named = {"exp_name": expert.exp_name, "instance_name": "expert_collector"}
+    return demonstrator(expert, env, state, arguments.expert_model, collector, **named)
 
 
 def expert_options(cfg: EasyDict) -> tuple[str, str]:

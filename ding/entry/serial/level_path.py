@@ -1,4 +1,4 @@
-"""Levels of a procedurally generated env, played on-policy in the order of a `LevelSampler`."""
+"""Levels of a procedurally generated env, played on-policy in the order of a ``LevelSampler``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class LevelReplayPath(OnPolicyPath):
     was collected gives the scores from which the next levels are drawn.
 
     Args:
-        parts: The workers. ``cfg.level_replay`` has the settings of the sampler, and ``num_levels`` (500).
-        interruptible: Makes the section that a signal may leave at any point.
+        parts: the workers. ``cfg.level_replay`` has the settings of the sampler, and ``num_levels`` (500).
+        interruptible: makes the section that a signal may leave at any point.
 
     Raises:
-        ConfigValueError: The collector does not collect samples, or the settings are wrong.
+        ConfigValueError: the collector does not collect samples, or the settings are wrong.
     """
 
     def __init__(self, parts: SerialParts, interruptible: Callable[[], AbstractContextManager[None]]) -> None:

@@ -1,11 +1,11 @@
 """The loop of the serial mode, in one place: a pass from the collector to the learner.
 
 A loop collects once in each pass and then trains on every batch that its data path yields; which samples are kept, for
-how long, and how often they are drawn is the path's business alone. `ReplayPath` is that of the off-policy algorithms,
-`OnPolicyPath` that of the on-policy ones; others lie beside this module.
+how long, and how often they are drawn is the path's business alone. ``ReplayPath`` is that of the off-policy
+algorithms, ``OnPolicyPath`` that of the on-policy ones; others lie beside this module.
 
-env step        one step of one collector env; `collector.envstep` counts them over all envs
-train iter      one optimisation step; `learner.train_iter` counts them
+env step        one step of one collector env; ``collector.envstep`` counts them over all envs
+train iter      one optimisation step; ``learner.train_iter`` counts them
 pass            one turn of the loop: maybe evaluate, collect, train on the batches that the data path yields
 sample          what the learner trains on: a transition, or a trajectory segment
 return          sum of the rewards of one episode; an evaluation reports the mean over its episodes
@@ -50,13 +50,13 @@ class StopNow(BaseException):
 
 
 class StopSignals:
-    """Context manager that notes the first SIGINT or SIGTERM in `requested` while a run lasts.
+    """Context manager that notes the first SIGINT or SIGTERM in ``requested`` while a run lasts.
 
-    A section marked `interruptible` (collecting, evaluating) is left at once by an exception; the update of a network
+    A section marked ``interruptible`` (collecting, evaluating) is left at once by an exception; the update of a network
     is finished first, so that the checkpoint that follows is whole.
 
     Args:
-        notify: Called inside the handler of the first signal, to report that the run is about to stop.
+        notify: called inside the handler of the first signal, to report that the run is about to stop.
     """
 
     def __init__(self, notify: Callable[[], None] = write_notice) -> None:
@@ -86,7 +86,7 @@ class StopSignals:
         """A section that a signal may leave at any point.
 
         Raises:
-            StopNow: A signal came, before or inside.
+            StopNow: a signal came, before or inside.
         """
         self._interruptible = True
         try:
@@ -112,7 +112,7 @@ class DataPath(ABC):
         """Collect once, and keep the samples.
 
         Raises:
-            StopNow: A signal came; nothing was kept.
+            StopNow: a signal came; nothing was kept.
         """
 
     @abstractmethod
@@ -128,10 +128,10 @@ class ReplayPath(DataPath):
     """Collects into a replay buffer, and draws ``policy.learn.update_per_collect`` batches from it in each pass.
 
     Args:
-        parts: The workers.
-        interruptible: Makes the section that a signal may leave at any point.
-        label: Marks what was collected, before it is pushed.
-        joins: Whether a policy that can may get the batches of several updates in one.
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        label: marks what was collected, before it is pushed.
+        joins: whether a policy that can may get the batches of several updates in one.
     """
 
     def __init__(
@@ -218,9 +218,9 @@ class OnPolicyPath(DataPath):
     The policy goes through the samples as often as its config says.
 
     Args:
-        parts: The workers.
-        interruptible: Makes the section that a signal may leave at any point.
-        label: Marks what was collected.
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        label: marks what was collected.
     """
 
     def __init__(
@@ -266,13 +266,13 @@ class SerialLoop:
     """Collects, trains and evaluates until the run is solved, a limit is reached, or a signal asks to stop.
 
     Args:
-        parts: The workers.
-        data: Where the batches come from.
-        max_train_iter: Limit of train iterations.
-        max_env_step: Limit of env steps.
-        view: Shows how the run goes.
-        signals: Note the wish to stop.
-        callbacks: Called after evaluations and passes, and at the end.
+        parts: the workers.
+        data: where the batches come from.
+        max_train_iter: limit of train iterations.
+        max_env_step: limit of env steps.
+        view: shows how the run goes.
+        signals: note the wish to stop.
+        callbacks: called after evaluations and passes, and at the end.
     """
 
     def __init__(
@@ -302,7 +302,7 @@ class SerialLoop:
         signals.on_request = parts.learner.saver.stop_waiting
 
     def run(self) -> RunStatus:
-        """Run to the end and return the last status. After a signal, the `after_run` hooks are left to the caller."""
+        """Run to the end and return the last status. After a signal, the ``after_run`` hooks are left to the caller."""
         learner, collector = self._parts.learner, self._parts.collector
         learner.call_hook("before_run")
         if self._parts.cfg.policy.learn.get("resume_training", False):
@@ -386,7 +386,7 @@ class SerialLoop:
         """Save all that the run needs to go on; returns the folder of the snapshot.
 
         Raises:
-            DiskFullError: There is no space.
+            DiskFullError: there is no space.
         """
         return self._saver.save()
 

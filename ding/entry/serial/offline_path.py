@@ -29,11 +29,11 @@ class OfflinePath(DataPath):
     checkpoint draws what it would have drawn. Of several ranks each draws its share of every batch.
 
     Args:
-        parts: The workers; no collector is needed.
-        dataset: A map-style data set. One with ``rows_at`` gives batches as columns, any other one lists of its items.
+        parts: the workers; no collector is needed.
+        dataset: a map-style data set. One with ``rows_at`` gives batches as columns, any other one lists of its items.
 
     Raises:
-        ConfigValueError: The data set is empty, or there are more ranks than rows in a batch.
+        ConfigValueError: the data set is empty, or there are more ranks than rows in a batch.
     """
 
     def __init__(self, parts: SerialParts, dataset: Dataset[Any]) -> None:
@@ -84,13 +84,13 @@ def check_data_set(policy_cls: type[Policy], model_cfg: Mapping[str, Any], datas
     Only data sets of columns and networks of ours are judged.
 
     Args:
-        policy_cls: The policy class; its attribute ``learn_fields`` names the fields that it needs, where these are
+        policy_cls: the policy class; its attribute ``learn_fields`` names the fields that it needs, where these are
             others than those of a usual transition.
         model_cfg: ``cfg.policy.model``.
-        dataset: The data set.
+        dataset: the data set.
 
     Raises:
-        DatasetFieldError: A field is missing, or has another shape, or discrete actions are out of range.
+        DatasetFieldError: a field is missing, or has another shape, or discrete actions are out of range.
     """
     if not isinstance(dataset, ColumnDataset) or not is_our_network(policy_cls, model_cfg):
         return

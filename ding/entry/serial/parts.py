@@ -33,6 +33,11 @@ EnvSetting = tuple[Callable[..., Any], Sequence[Any], Sequence[Any]]
 """``(env class, collector env configs, evaluator env configs)``"""
 
 
+def env_class(env_setting: EnvSetting | None) -> Callable[..., Any] | None:
+    """The env class of a setting; ``None`` for the one of the config."""
+    return None if env_setting is None else env_setting[0]
+
+
 class Collector(Protocol):
     """A serial collector, as far as a pipeline calls it."""
 
@@ -98,7 +103,7 @@ class ReplayBuffer(Buffer, Protocol):
 class SerialParts:
     """What a serial loop works with. Close it through the context manager that made it.
 
-    Where nothing is collected, ``collector`` is a `NoCollector`, ``collector_env`` is the evaluator's, and the
+    Where nothing is collected, ``collector`` is a ``NoCollector``, ``collector_env`` is the evaluator's, and the
     commander has no policy.
     """
 
@@ -129,15 +134,15 @@ def serial_parts(
     """Build envs, policy and workers, and close what was built when the block ends, in whatever way it ends.
 
     Args:
-        cfg: A compiled config.
+        cfg: a compiled config.
         env_setting: ``(env class, collector env configs, evaluator env configs)``; from ``cfg.env`` when not given.
-        model: The network; the policy's default when not given.
-        dynamic_seed: Whether each reset of a collector env draws a new seed.
-        with_buffer: Whether there is a replay buffer.
-        collects: Whether there is a collector with its envs; without one the policy has learn and eval mode only.
+        model: the network; the policy's default when not given.
+        dynamic_seed: whether each reset of a collector env draws a new seed.
+        with_buffer: whether there is a replay buffer.
+        collects: whether there is a collector with its envs; without one the policy has learn and eval mode only.
 
     Raises:
-        ConfigValueError: The shapes of ``policy.model`` do not fit the env.
+        ConfigValueError: the shapes of ``policy.model`` do not fit the env.
     """
     with contextlib.ExitStack() as ends:
         yield _build(cfg, env_setting, model, dynamic_seed, with_buffer, collects, ends)
@@ -201,7 +206,7 @@ def _build(
 def env_managers(
     cfg: EasyDict, env_setting: EnvSetting | None, collect: bool = True, evaluate: bool = True
 ) -> tuple[Any, Any]:
-    """Return the collector's and the evaluator's env manager; None for one that is not wanted."""
+    """Return the collector's and the evaluator's env manager; ``None`` for one that is not wanted."""
     env_fn, collector_cfgs, evaluator_cfgs = env_setting or get_vec_env_setting(cfg.env, collect, evaluate)
 
     def create(cfgs: Sequence[Any] | None) -> Any:

@@ -15,7 +15,7 @@ _BOTH = ("serial_reward_model", "serial_trex")
 
 
 def reward_mode(kind: str, on_policy: bool) -> str:
-    """What `ding -m` calls the pipeline for a reward model of this type."""
+    """What ``ding -m`` calls the pipeline for a reward model of this type."""
     mode = _MODES.get(kind, "serial_reward_model")
     return f"{mode}_onpolicy" if on_policy and mode in _BOTH else mode
 
@@ -24,7 +24,7 @@ def check_unread_reward_model(cfg: EasyDict, strict: bool) -> None:
     """Warn that a pipeline trains on the rewards of the env although the config has a reward model.
 
     Raises:
-        UnknownKeyError: The same, when ``strict``.
+        UnknownKeyError: the same, when ``strict``.
     """
     section = next((key for key in ("reward_model", "rnd_reward_model") if cfg.get(key)), None)
     if section is None:

@@ -6,18 +6,16 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
-import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data.roles import Samples, StateDict
 from ding.entry.serial.loop import DataPath, OnPolicyPath, ReplayPath
-from ding.entry.serial.parts import EnvSetting, SerialParts, serial_parts
-from ding.entry.serial_entry import InputConfig, load_input, opened_run
-from ding.entry.view.callbacks import RunCallback
-from ding.entry.view.views import RunView
+from ding.entry.serial.parts import SerialParts
+from ding.entry.serial_entry import InputConfig, RunArguments, load_input, opened_run
 from ding.policy import Policy
 from ding.reward_model import BaseRewardModel, create_reward_model
 from ding.reward_model.base_reward_model import checkpoint_path
@@ -38,12 +36,12 @@ class RewardModelPath(DataPath):
     the model with all that it needs to go on.
 
     Args:
-        parts: The workers.
-        interruptible: Makes the section that a signal may leave at any point.
-        reward_model: The model; of its config ``target_new_data_count`` (samples to collect before it trains, at least
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        reward_model: the model; of its config ``target_new_data_count`` (samples to collect before it trains, at least
             one collection) and ``clear_buffer_per_iters`` (after how many trainings it forgets them) are read.
-        on_policy: Whether the policy trains on the newest samples alone, ``policy.learn.update_per_collect`` times (1).
-        trains: Whether the model goes on learning; else it learns once, before the first pass, by a call of its
+        on_policy: whether the policy trains on the newest samples alone, ``policy.learn.update_per_collect`` times (1).
+        trains: whether the model goes on learning; else it learns once, before the first pass, by a call of its
             ``train`` without anything collected.
     """
 
@@ -145,30 +143,26 @@ class _SaveBoth(LearnerHook):
 
 
 def run_with_reward_model(
+    arguments: RunArguments,
     on_policy: bool,
-    input_cfg: InputConfig,
-    seed: int,
-    env_setting: EnvSetting | None,
-    model: torch.nn.Module | None,
-    max_train_iter: int,
-    max_env_step: int,
-    view: RunView | None,
-    strict: bool,
-    callbacks: Sequence[RunCallback],
     mode: str | None = None,
     options: Sequence[str] = (),
     before: Callable[[EasyDict], None] = lambda cfg: None,
     ranked: bool = False,
 ) -> Policy:
-    """What the pipelines with a reward model have in common; the other arguments are those of `serial_pipeline`.
+    """What the pipelines with a reward model have in common.
 
     Args:
-        on_policy: Whether there is no replay buffer.
-        mode, options: What ``ding -m`` calls this pipeline, and what else its command line needs.
-        before: Called with the compiled config before anything is built; may write into its ``reward_model``.
-        ranked: Whether the model reads the whole config, and learns from what lies in the experiment folder, once.
+        arguments: those of the pipeline.
+        on_policy: whether there is no replay buffer.
+        mode, options: what ``ding -m`` calls this pipeline, and what else its command line needs.
+        before: called with the compiled config before anything is built; may write into its ``reward_model``.
+        ranked: whether the model reads the whole config, and learns from what lies in the experiment folder, once;
+            ``reward_model.type`` of the main config names it.
     """
-    with opened_run(input_cfg, seed, env_setting, view, strict, callbacks, ranked, estimates_rewards=True) as run:
+    if ranked:
+        arguments = replace(arguments, input_cfg=ranked_input(arguments.input_cfg))
+    with opened_run(arguments, keep_folder=ranked, estimates_rewards=True) as run:
         cfg = run.cfg
         if bool(cfg.policy.on_policy) is not on_policy:
             right = "serial_pipeline_reward_model_" + ("offpolicy" if on_policy else "onpolicy")
@@ -179,11 +173,11 @@ def run_with_reward_model(
             logger.warning("%s; here it learns from what was just collected, without a replay buffer", sentence)
         before(cfg)
         own = reward_model_config(cfg)
-        with serial_parts(cfg, env_setting, model, with_buffer=not on_policy) as parts:
+        with run.parts(with_buffer=not on_policy) as parts:
             made = create_reward_model(cfg if ranked else own, *place_and_writer(parts))
-            data = RewardModelPath(parts, run.signals.interruptible, made, on_policy, trains=not ranked)
+            data = RewardModelPath(parts, run.interruptible, made, on_policy, trains=not ranked)
             mode = mode or ("serial_reward_model_onpolicy" if on_policy else "serial_reward_model")
-            run.train(parts, data, max_train_iter, max_env_step, mode, options)
+            run.train(parts, data, mode, options)
             return parts.policy
 
 
@@ -191,7 +185,7 @@ def ranked_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
     """The configs, with ``reward_model.type`` of the main config in the create config.
 
     Raises:
-        ConfigValueError: There is none.
+        ConfigValueError: there is none.
     """
     main, create = load_input(input_cfg)
     kind = main.get("reward_model", {}).get("type") or create.get("reward_model", {}).get("type")
@@ -205,7 +199,7 @@ def reward_model_config(cfg: EasyDict) -> EasyDict:
     """The section ``reward_model`` of a compiled config.
 
     Raises:
-        ConfigValueError: There is none.
+        ConfigValueError: there is none.
     """
     if not cfg.get("reward_model"):
         raise ConfigValueError("create_config.reward_model is missing: it must be a dict with the `type` of the model")

@@ -31,7 +31,7 @@ class RunSaver:
     """Saves snapshots of a run, one at a time.
 
     Args:
-        parts: The workers of the run.
+        parts: the workers of the run.
     """
 
     def __init__(self, parts: SerialParts) -> None:
@@ -48,10 +48,10 @@ class RunSaver:
         """Save the learner's checkpoint, and a snapshot; older snapshots are removed. Returns the snapshot's folder.
 
         Args:
-            beside: Whether the snapshot is written in a thread, while the run goes on.
+            beside: whether the snapshot is written in a thread, while the run goes on.
 
         Raises:
-            DiskFullError: There is no space, now or for the snapshot before.
+            DiskFullError: there is no space, now or for the snapshot before.
         """
         self.finish()
         parts, learner = self._parts, self._parts.learner

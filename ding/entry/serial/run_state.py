@@ -45,7 +45,7 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
     The learner has loaded the checkpoint itself before.
 
     Raises:
-        FileRefusedError: The snapshot is damaged; the message names the newest good one.
+        FileRefusedError: the snapshot is damaged; the message names the newest good one.
     """
     folder = _snapshot_of(Path(checkpoint))
     if folder is None:
@@ -91,7 +91,7 @@ def newest_checkpoint(exp_dir: str | Path) -> Path | None:
 
 
 def _snapshot_of(checkpoint: Path) -> Path | None:
-    """The snapshot that ``checkpoint`` is or that has the same learner; None when there is none."""
+    """The snapshot that ``checkpoint`` is or that has the same learner; ``None`` when there is none."""
     if checkpoint.is_dir():
         return checkpoint
     snapshot = checkpoint.with_name(checkpoint.name.removesuffix(CLASSIC_SUFFIX).replace("iteration_", "snapshot_"))
@@ -104,7 +104,7 @@ def _snapshot_of(checkpoint: Path) -> Path | None:
 
 
 def state_of(worker: object) -> Any:
-    """The worker's state, or None for a worker that a run does not have, or one of the user's that has no state."""
+    """The worker's state, or ``None`` for a worker that a run does not have, or one of the user's that has no state."""
     if worker is None:
         return None
     if not hasattr(worker, "state_dict"):

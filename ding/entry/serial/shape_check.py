@@ -35,9 +35,9 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     Only a network of ours is judged: what the keys mean to a policy or model of the user's is not known here.
 
     Args:
-        policy_cls: The policy class; its ``default_model`` shows whose network it is.
+        policy_cls: the policy class; its ``default_model`` shows whose network it is.
         model_cfg: ``cfg.policy.model``.
-        env: An env or env manager.
+        env: an env or env manager.
 
     Raises:
         ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit.
@@ -67,11 +67,11 @@ def check_observations(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     are converted, are the env's affair.
 
     Args:
-        policy_cls, model_cfg: As in :func:`check_model_shapes`.
-        env: An env manager; one that is not launched yet is left alone.
+        policy_cls, model_cfg: as in :func:`check_model_shapes`.
+        env: an env manager; one that is not launched yet is left alone.
 
     Raises:
-        EnvDataError: An observation does not have the shape of the space.
+        EnvDataError: an observation does not have the shape of the space.
     """
     space = env.observation_space
     if env.closed or not is_our_network(policy_cls, model_cfg) or not isinstance(space, spaces.Box) or not space.shape:
@@ -94,11 +94,11 @@ def check_action_kind(policy_type: str, model: object, env: HasSpaces) -> None:
 
     Args:
         policy_type: ``policy.type``, for the message.
-        model: The network; only one of ours says which actions it has.
-        env: An env or env manager.
+        model: the network; only one of ours says which actions it has.
+        env: an env or env manager.
 
     Raises:
-        ConfigValueError: The kinds differ, or the sizes of a hybrid action do.
+        ConfigValueError: the kinds differ, or the sizes of a hybrid action do.
     """
     wanted, space = _action_kind_of(model), env.action_space
     found = _space_kind(space)
@@ -155,7 +155,7 @@ def is_our_network(policy_cls: type[Policy], model_cfg: Mapping[str, Any]) -> bo
 
 
 def _agent_num(model_cfg: Mapping[str, Any], action_space: object) -> int | None:
-    """How many agents there are; None where there is one."""
+    """How many agents there are; ``None`` where there is one."""
     if "agent_obs_shape" in model_cfg and isinstance(action_space, spaces.MultiDiscrete):
         # Networks that all agents share, which need not know.
         return len(action_space.nvec)

@@ -19,7 +19,7 @@ class WandbCallback(RunCallback):
     ``WANDB_MODE=offline`` keeps everything on this machine, in the experiment folder.
 
     Args:
-        parts: The workers. ``cfg.wandb_logger`` has the switches of `wandb_online_logger`.
+        parts: the workers. ``cfg.wandb_logger`` has the switches of ``wandb_online_logger``.
 
     Raises:
         MissingExtraError: wandb is not installed.

@@ -1,4 +1,4 @@
-"""Many runs of one config that differ in some keys, which Optuna chooses (`ding sweep`, extra ``sweep``).
+"""Many runs of one config that differ in some keys, which Optuna chooses (``ding sweep``, extra ``sweep``).
 
 * ``parameters``: ``KEY=log:LOW:HIGH`` and the like, and what a trial makes of them.
 * ``study``: the trials, one run each, in one or several processes; the study file, with which a sweep goes on.

@@ -38,7 +38,7 @@ def parse_parameter(text: str) -> Parameter:
     """Read ``KEY=LOW:HIGH`` (two whole numbers: whole numbers), ``KEY=log:LOW:HIGH`` or ``KEY=A,B,C``.
 
     Raises:
-        ConfigValueError: It is none of these, or the bounds contradict each other.
+        ConfigValueError: it is none of these, or the bounds contradict each other.
     """
     if "=" not in text:
         raise ConfigValueError(f"--param {text}: expected {_FORMS}")

@@ -44,13 +44,13 @@ class Sweep:
     """What is tried.
 
     Args:
-        config: Path of a config file, or ``(main_config, create_config)``. Each process reads the file itself, so that
+        config: path of a config file, or ``(main_config, create_config)``. Each process reads the file itself, so that
             what it registers is there.
-        parameters: The keys that vary.
-        folder: Where the study and the trials lie. A study that is there goes on.
-        seed: Of each run, and of the choice of the values.
-        max_env_step, max_train_iter: Limits of each run.
-        prune: Whether a trial whose evaluations are below the median of those before it, at the same env step, ends.
+        parameters: the keys that vary.
+        folder: where the study and the trials lie. A study that is there goes on.
+        seed: of each run, and of the choice of the values.
+        max_env_step, max_train_iter: limits of each run.
+        prune: whether a trial whose evaluations are below the median of those before it, at the same env step, ends.
         overrides: ``KEY=VALUE`` each, of all runs.
     """
 
@@ -67,10 +67,10 @@ class Sweep:
         """Run trials until the study has so many, ``jobs`` at a time; returns all of them.
 
         Raises:
-            ConfigError: The config is wrong, or a parameter names no key of it.
+            ConfigError: the config is wrong, or a parameter names no key of it.
             MissingExtraError: Optuna is not installed.
-            RunInterrupted: A signal stopped the run (a `SystemExit`); the same call goes on.
-            RuntimeError: A process of several was killed; the same call begins its trial anew.
+            RunInterrupted: a signal stopped the run (a ``SystemExit``); the same call goes on.
+            RuntimeError: a process of several was killed; the same call begins its trial anew.
         """
         self._check()
         Path(self.folder).mkdir(parents=True, exist_ok=True)

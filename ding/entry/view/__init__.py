@@ -1,13 +1,13 @@
-"""What people and programs see of a run, in both modes: one `RunStatus`, and what is made of it.
+"""What people and programs see of a run, in both modes: one ``RunStatus``, and what is made of it.
 
 * ``status``: the snapshot, its rates, ``result.json``.
 * ``views``, ``live``: log lines, or a view on a terminal.
-* ``access_file``: where a running parallel run can be asked (`ding status`, `ding scale`).
+* ``access_file``: where a running parallel run can be asked (``ding status``, ``ding scale``).
 * ``status_file``: the status of a run as a file in its folder.
 * ``runs``, ``event_files``: which experiment folders there are, and the curves in them.
 * ``callbacks``: what users have called after evaluations and passes.
 * ``experiment``: what lies where in an experiment folder.
-* ``plot``: learning curves as an image (`ding plot`); as a page: ``ding.entry.board``.
+* ``plot``: learning curves as an image (``ding plot``); as a page: ``ding.entry.board``.
 """
 
 from ding.utils.exports import lazy_exports

@@ -19,8 +19,8 @@ class AccessFile:
     """``<exp_name>/access.json``: address and token, while the run lasts. The token opens every door of the run.
 
     Args:
-        exp_name: The experiment folder.
-        token: The run's.
+        exp_name: the experiment folder.
+        token: the run's.
         tls: ``system_config.tls``, with which it is asked, if it has that.
     """
 
@@ -52,7 +52,7 @@ def read_status(exp_name: str) -> dict[str, Any]:
     """Ask the run in ``exp_name`` for its status.
 
     Raises:
-        ConfigValueError: No run lasts there, or it does not answer.
+        ConfigValueError: no run lasts there, or it does not answer.
     """
     from ding.interaction import fetch_status
 
@@ -60,12 +60,12 @@ def read_status(exp_name: str) -> dict[str, Any]:
 
 
 def ask_run(exp_name: str, request: Callable[..., Any], *args: object) -> Any:
-    """Return what a request to the run in ``exp_name`` returns; raises as `read_status` does.
+    """Return what a request to the run in ``exp_name`` returns; raises as ``read_status`` does.
 
     Args:
-        exp_name: The experiment folder.
-        request: Called with the address, ``args``, and the keywords ``run_token`` and ``tls``.
-        args: What is requested.
+        exp_name: the experiment folder.
+        request: called with the address, ``args``, and the keywords ``run_token`` and ``tls``.
+        args: what is requested.
     """
     from ding.interaction import InteractionError, TlsConfig
 

@@ -12,7 +12,7 @@ class RunCallback:
     second): evaluations and passes between two reports are one call. That process also watches over the others, so a
     call there must be quick.
 
-    Each gets a `RunStatus`: ``exp_name``, ``env_step``, ``train_iter``, ``last_return``, ``returns``, ``solved``, ...
+    Each gets a ``RunStatus``: ``exp_name``, ``env_step``, ``train_iter``, ``last_return``, ``returns``, ``solved``, ...
     """
 
     def on_evaluation(self, status: RunStatus) -> bool | None:
@@ -32,7 +32,7 @@ class Callbacks:
     """Several callbacks as one.
 
     Attributes:
-        watch_iterations: Whether one of them wants to be called after each pass.
+        watch_iterations: whether one of them wants to be called after each pass.
     """
 
     def __init__(self, callbacks: Sequence[RunCallback] = ()) -> None:
@@ -60,8 +60,8 @@ class ReportedProgress:
     """Calls callbacks of a run that other processes do, from the statuses that are read of it.
 
     Args:
-        callbacks: Of the user.
-        begun: Where the run begins.
+        callbacks: of the user.
+        begun: where the run begins.
     """
 
     def __init__(self, callbacks: Sequence[RunCallback], begun: RunStatus) -> None:

@@ -39,7 +39,7 @@ _BLOCK_BYTES = 1024
 class Scalars:
     """The values of one tag in the order in which they were written.
 
-    ``steps`` int64 `[N]`, ``wall_s`` float64 `[N]` (seconds since the epoch), ``values`` float64 `[N]`.
+    ``steps`` int64 ``[N]``, ``wall_s`` float64 ``[N]`` (seconds since the epoch), ``values`` float64 ``[N]``.
     """
 
     steps: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -59,7 +59,7 @@ class Scalars:
 
         So a resumed run continues the curve of the run before.
         """
-        # `unique` keeps the first of equals: the last written one, when the order is turned round.
+        # ``unique`` keeps the first of equals: the last written one, when the order is turned round.
         _, places = np.unique(self.steps[::-1], return_index=True)
         places = len(self.steps) - 1 - places
         return Scalars(self.steps[places], self.wall_s[places], self.values[places])
@@ -77,7 +77,7 @@ class EventFile:
     """One event file that may still grow.
 
     Args:
-        path: The file; it need not exist yet.
+        path: the file; it need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,8 +88,8 @@ class EventFile:
         """Return by tag what was written since the last call; a record that is not whole yet waits for the next.
 
         Raises:
-            FileRefusedError: This is no event file, or it is damaged; the next call reads from the same place again.
-            OSError: The file cannot be read.
+            FileRefusedError: this is no event file, or it is damaged; the next call reads from the same place again.
+            OSError: the file cannot be read.
         """
         with open(self._path, "rb") as file:
             file.seek(self._read_bytes)
@@ -108,8 +108,8 @@ def read_files(paths: Iterable[Path]) -> dict[str, Scalars]:
     """Return what is in the event files, by tag, one file after the other.
 
     Raises:
-        FileRefusedError: One of them is no event file, or it is damaged.
-        OSError: One cannot be read.
+        FileRefusedError: one of them is no event file, or it is damaged.
+        OSError: one cannot be read.
     """
     found: dict[str, Scalars] = {}
     for path in paths:
@@ -127,7 +127,7 @@ def iter_records(path: Path) -> Iterator[bytes]:
     """Yield the data of each record; a last record that was cut off (a killed run) ends the file quietly.
 
     Raises:
-        FileRefusedError: A header's checksum is wrong: this is no event file, or it is damaged.
+        FileRefusedError: a header's checksum is wrong: this is no event file, or it is damaged.
     """
     data = path.read_bytes()
     starts, ends, read_bytes = _record_bounds(data, path)
@@ -138,7 +138,7 @@ def iter_records(path: Path) -> Iterator[bytes]:
 
 
 def _record_bounds(data: bytes, path: Path) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return where the data of each whole record starts and ends, int64 `[N]`, and where the last record ends."""
+    """Return where the data of each whole record starts and ends, int64 ``[N]``, and where the last record ends."""
     starts, position, size = [], 0, len(data)
     unpack = _LENGTH.unpack_from
     while position + _HEADER_BYTES <= size:
@@ -167,7 +167,7 @@ _CRC_TABLE = _crc32c_table()
 
 
 def _masked_crc32c(octets: np.ndarray) -> np.ndarray:
-    """The checksum of TFRecords of each row of uint8 `[N, K]`, as uint32 `[N]`."""
+    """The checksum of TFRecords of each row of uint8 ``[N, K]``, as uint32 ``[N]``."""
     crc = np.full(len(octets), 0xFFFFFFFF, np.uint32)
     for column in octets.T:
         crc = _CRC_TABLE[(crc ^ column) & 0xFF] ^ (crc >> 8)
@@ -177,7 +177,7 @@ def _masked_crc32c(octets: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _crc_tables() -> np.ndarray:
-    """What each byte does to a checksum by its distance from the last one, uint32 `[_BLOCK_BYTES, 256]`."""
+    """What each byte does to a checksum by its distance from the last one, uint32 ``[_BLOCK_BYTES, 256]``."""
     tables = [_CRC_TABLE]
     for _ in range(_BLOCK_BYTES - 1):
         tables.append(_CRC_TABLE[tables[-1] & 0xFF] ^ (tables[-1] >> 8))
@@ -186,7 +186,7 @@ def _crc_tables() -> np.ndarray:
 
 @functools.cache
 def _crc_table_at(distance: int) -> np.ndarray:
-    """A row of `_crc_tables`, for any distance."""
+    """A row of ``_crc_tables``, for any distance."""
     tables = _crc_tables()
     if distance < _BLOCK_BYTES:
         return np.ascontiguousarray(tables[distance])
@@ -196,7 +196,7 @@ def _crc_table_at(distance: int) -> np.ndarray:
 
 
 def _crc32c(record: np.ndarray) -> int:
-    """The checksum of one record, uint8 `[K]`, as it is before the mask."""
+    """The checksum of one record, uint8 ``[K]``, as it is before the mask."""
     crc, tables = 0xFFFFFFFF, _crc_tables()
     for start in range(0, len(record), _BLOCK_BYTES):
         block = record[start : start + _BLOCK_BYTES].copy()
@@ -209,7 +209,7 @@ def _crc32c(record: np.ndarray) -> int:
 
 
 def _unmasked(masked: np.ndarray) -> np.ndarray:
-    """The checksums of TFRecords without their mask, uint32 `[N]`."""
+    """The checksums of TFRecords without their mask, uint32 ``[N]``."""
     rotated = masked - np.uint32(0xA282EAD8)
     return (rotated >> np.uint32(17)) | (rotated << np.uint32(15))
 
@@ -218,13 +218,13 @@ def _check(rows: np.ndarray, positions: np.ndarray, crcs: np.ndarray, columns: l
     """Compare records with their checksums.
 
     Args:
-        rows: Records of one length, uint8 `[N, K]`.
-        positions: Their places among the records that were read, int64 `[N]`.
-        crcs: Their checksums, without the mask, uint32 `[N]`.
-        columns: In which the rows may be different.
+        rows: records of one length, uint8 ``[N, K]``.
+        positions: their places among the records that were read, int64 ``[N]``.
+        crcs: their checksums, without the mask, uint32 ``[N]``.
+        columns: in which the rows may be different.
 
     Raises:
-        _DamagedError: One has another checksum.
+        _DamagedError: one has another checksum.
     """
     found = np.full(len(rows), _crc32c(rows[0]), np.uint32)
     # Column by column in memory, which is twice as fast.
@@ -240,7 +240,7 @@ def _scalars(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> dict[str
     """The scalars of the records, by tag. Records of one length are rows of one table.
 
     Raises:
-        _DamagedError: A record is damaged.
+        _DamagedError: a record is damaged.
     """
     # The four bytes from each place on, as one number.
     numbers = np.ndarray(max(0, len(data) - _FOOTER_BYTES + 1), "<u4", data, strides=(1,))
@@ -268,7 +268,7 @@ def _in_order(parts: list[tuple[np.ndarray, Scalars]]) -> Scalars:
 
 
 def _step_bytes(table: np.ndarray) -> np.ndarray:
-    """How many bytes the step of each event takes, int64 `[N]`; 0 where it has none, which means step 0."""
+    """How many bytes the step of each event takes, int64 ``[N]``; 0 where it has none, which means step 0."""
     if table.shape[1] <= _AFTER_WALL_TIME + 1:
         return np.zeros(len(table), np.int64)
     # A varint ends with the first byte below 128; an int64 takes at most 10.
@@ -302,7 +302,7 @@ def _parse(
 
 
 def _places(record: np.ndarray, summary_at: int) -> list[tuple[str, int]] | None:
-    """The tag of each scalar of an event, and where its value starts; None for an event that holds anything else."""
+    """The tag of each scalar of an event, and where its value starts; ``None`` for an event with anything else."""
     data = record.tobytes()
     summary = _message(data, summary_at, _SUMMARY)
     if summary is None or summary[1] != len(data) or data[0] != _WALL_TIME:
@@ -319,7 +319,7 @@ def _places(record: np.ndarray, summary_at: int) -> list[tuple[str, int]] | None
 
 
 def _message(data: bytes, position: int, kind: int) -> tuple[int, int] | None:
-    """Where the content of a message of this kind, of less than 16,384 bytes, starts and ends; None where none is."""
+    """Where the content of a message of this kind, of less than 16,384 bytes, starts and ends; ``None`` without one."""
     if len(data) < position + 3 or data[position] != kind:
         return None
     size, start = data[position + 1], position + 2
@@ -352,7 +352,7 @@ def _parse_other(
 
 
 def _varints(octets: np.ndarray) -> np.ndarray:
-    """Base-128 numbers of K bytes each, uint8 `[N, K]`, the lowest byte first, as int64 `[N]`."""
+    """Base-128 numbers of K bytes each, uint8 ``[N, K]``, the lowest byte first, as int64 ``[N]``."""
     shifts = 7 * np.arange(octets.shape[1], dtype=np.uint64)
     return ((octets.astype(np.uint64) & 0x7F) << shifts).sum(axis=1, dtype=np.uint64).astype(np.int64)
 

@@ -35,7 +35,7 @@ def config_file(exp_dir: str | Path) -> Path:
     """The config that the run in an experiment folder left.
 
     Raises:
-        ConfigValueError: There is no such folder, or it is none of a run.
+        ConfigValueError: there is no such folder, or it is none of a run.
     """
     folder = Path(exp_dir)
     for name in CONFIGS:
@@ -51,13 +51,13 @@ def config_file(exp_dir: str | Path) -> Path:
 
 
 def experiment_of(checkpoint: str | Path) -> Path | None:
-    """The experiment folder in whose ``ckpt`` folder a checkpoint lies, or None."""
+    """The experiment folder in whose ``ckpt`` folder a checkpoint lies, or ``None``."""
     folder = Path(checkpoint).parent
     return folder.parent if folder.name.startswith("ckpt") else None
 
 
 def best_checkpoint(exp_dir: str | Path) -> Path | None:
-    """The best checkpoint of an experiment folder, or that of the most train iterations; None where there is none."""
+    """The best checkpoint of an experiment folder, or that of the most train iterations; ``None`` without one."""
     folders = [folder for folder in sorted(Path(exp_dir).glob("ckpt*")) if folder.is_dir()]
     for name in _CHECKPOINTS:
         for folder in folders:

@@ -61,7 +61,7 @@ def write_traceback(error: BaseException, folder: Path | None = None) -> Path | 
     """Append the whole traceback to ``error.txt`` in ``folder``, or to a file of its own among the temporary ones.
 
     Returns:
-        The path, which is noted on the error, too; None where nothing can be written.
+        The path, which is noted on the error, too; ``None`` where nothing can be written.
     """
     for place in (folder, Path(tempfile.gettempdir()) / f"ding_{os.getpid()}"):
         if place is None:

@@ -1,4 +1,4 @@
-"""`ding plot`: learning curves as an image."""
+"""``ding plot``: learning curves as an image."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ DEFAULT_TAG = "evaluator_step/reward_mean"
 class Curve:
     """Mean and spread over the runs of one experiment.
 
-    ``steps`` int64 `[N]`, ``mean``, ``low``, ``high`` float64 `[N]`; ``low`` and ``high`` are one standard deviation
-    away from the mean.
+    ``steps`` int64 ``[N]``, ``mean``, ``low``, ``high`` float64 ``[N]``; ``low`` and ``high`` are one standard
+    deviation away from the mean.
     """
 
     label: str
@@ -38,7 +38,7 @@ def learning_curves(folders: Iterable[str | Path], tag: str = DEFAULT_TAG) -> li
     count; after its last one (it was solved and stopped) it keeps that value.
 
     Raises:
-        ConfigValueError: Nothing is found in a folder, or no run has the tag.
+        ConfigValueError: nothing is found in a folder, or no run has the tag.
     """
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     known: set[str] = set()
@@ -54,12 +54,12 @@ def learning_curves(folders: Iterable[str | Path], tag: str = DEFAULT_TAG) -> li
 
 
 def average(label: str, runs: Sequence[tuple[np.ndarray, np.ndarray]], steps: np.ndarray | None = None) -> Curve:
-    """Return mean and spread of the runs of one experiment, see `learning_curves`.
+    """Return mean and spread of the runs of one experiment, see ``learning_curves``.
 
     Args:
-        label: Name of the experiment.
-        runs: ``(steps, values)`` of each, `[N]` by ascending step.
-        steps: Where the curve has points, `[M]` ascending; at each step of each run when not given.
+        label: name of the experiment.
+        runs: ``(steps, values)`` of each, ``[N]`` by ascending step.
+        steps: where the curve has points, ``[M]`` ascending; at each step of each run when not given.
     """
     if steps is None:
         steps = np.unique(np.concatenate([run_steps for run_steps, _ in runs]))
@@ -73,7 +73,7 @@ def plot(folders: Iterable[str | Path], out: str | Path = "learning_curve.png", 
 
     Raises:
         ImportError: matplotlib is missing; the message says which extra brings it.
-        ConfigValueError: See `learning_curves`; or ``out`` is in no folder, or no picture by its name.
+        ConfigValueError: see ``learning_curves``; or ``out`` is in no folder, or no picture by its name.
     """
     out = Path(out)
     if not out.parent.is_dir():

@@ -17,7 +17,7 @@ STATUS_FILE = "status.json"
 _RUN_SUFFIX = re.compile(r"([/_.-]?seed[_-]?\d+)?(_\d{6}_\d{6}(_\d+)?)?$")
 _SEED = re.compile(r"seed[_-]?(\d+)")
 _EVENT_FILE = "events.out.tfevents."
-# Beside these a run has nothing to draw; `eval` holds evaluations of the run, which are no curves of it.
+# Beside these a run has nothing to draw; ``eval`` holds evaluations of the run, which are no curves of it.
 _NO_CURVES = frozenset({"ckpt", "eval", "run", "replay_videos"})
 
 
@@ -28,7 +28,7 @@ def find_runs(folders: Iterable[str | Path]) -> list[Path]:
     belongs to it.
 
     Raises:
-        ConfigValueError: A folder does not exist, or no experiment is in it.
+        ConfigValueError: a folder does not exist, or no experiment is in it.
     """
     runs: dict[Path, None] = {}
     for folder in map(Path, folders):
@@ -77,8 +77,8 @@ def read_literals(path: Path) -> dict[str, Any]:
     """Return the variables of a saved config, without running the file; what is no literal becomes its source text.
 
     Raises:
-        OSError: The file cannot be read.
-        SyntaxError: It is not Python.
+        OSError: the file cannot be read.
+        SyntaxError: it is not Python.
     """
     return {
         name: literal_value(node, lambda part, _where: ast.unparse(part)) for name, node in assignments(path).items()

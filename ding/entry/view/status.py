@@ -1,7 +1,7 @@
 """How a run does: one snapshot for both modes, from which everything that people or programs see is made.
 
-A pipeline makes a `RunStatus` now and then and hands it to a view (`ding.entry.view.views`); the last one becomes
-``result.json``. The learning curves of `ding plot` are the same figures over time, in the event files.
+A pipeline makes a ``RunStatus`` now and then and hands it to a view (``ding.entry.view.views``); the last one becomes
+``result.json``. The learning curves of ``ding plot`` are the same figures over time, in the event files.
 """
 
 import datetime
@@ -53,9 +53,9 @@ class Evaluations:
         """Count an evaluation.
 
         Args:
-            solved: Whether it reached the stop value.
-            returns: Return of each episode, where they are known one by one.
-            mean: Mean return; that of ``returns`` when not given.
+            solved: whether it reached the stop value.
+            returns: return of each episode, where they are known one by one.
+            mean: mean return; that of ``returns`` when not given.
         """
         self.solved, self.returns = solved, tuple(float(one) for one in returns)
         self.evaluations += 1
@@ -71,18 +71,18 @@ class RunStatus:
     """A snapshot of a run.
 
     Attributes:
-        env_step: Steps of all collector envs.
-        train_iter: Optimisation steps.
-        elapsed_s: Seconds since the run (or what a resumed run goes on with) began.
-        max_env_step, max_train_iter: The limits.
-        stop_value: The mean return at which the run is solved; None when it is no number.
-        evaluations: How many evaluations are over.
-        returns: Return of each episode of the last evaluation, where they are known one by one.
-        last_return, best_return: Mean return of the last and of the best evaluation.
-        buffer_rows, buffer_size: Samples in the buffers, and how many they can hold.
-        pushed_rows, sampled_rows: Samples so far; None where nothing counts them.
-        processes, workers: Of a parallel run, by name.
-        report: What the coordinator of a parallel run reported last, whole (JSON-like).
+        env_step: steps of all collector envs.
+        train_iter: optimisation steps.
+        elapsed_s: seconds since the run (or what a resumed run goes on with) began.
+        max_env_step, max_train_iter: the limits.
+        stop_value: the mean return at which the run is solved; ``None`` when it is no number.
+        evaluations: how many evaluations are over.
+        returns: return of each episode of the last evaluation, where they are known one by one.
+        last_return, best_return: mean return of the last and of the best evaluation.
+        buffer_rows, buffer_size: samples in the buffers, and how many they can hold.
+        pushed_rows, sampled_rows: samples so far; ``None`` where nothing counts them.
+        processes, workers: of a parallel run, by name.
+        report: what the coordinator of a parallel run reported last, whole (JSON-like).
     """
 
     exp_name: str
@@ -107,14 +107,14 @@ class RunStatus:
 
     @property
     def share(self) -> float | None:
-        """Done share in [0, 1] of the limit that is nearest, or None when there is no limit."""
+        """Done share in [0, 1] of the limit that is nearest, or ``None`` when there is no limit."""
         pairs = ((self.env_step, self.max_env_step), (self.train_iter, self.max_train_iter))
         shares = [done / limit for done, limit in pairs if 0 < limit < UNBOUNDED]
         return min(1.0, max(shares)) if shares else None
 
     @property
     def sample_ratio(self) -> float | None:
-        """Samples drawn per sample pushed, over the whole run; None before the first."""
+        """Samples drawn per sample pushed, over the whole run; ``None`` before the first."""
         return self.sampled_rows / self.pushed_rows if self.pushed_rows else None
 
     @property
@@ -158,7 +158,7 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class Rates:
-    """Per second. ``left_s``: seconds until the nearer limit at these rates, None when there is none."""
+    """Per second. ``left_s``: seconds until the nearer limit at these rates, ``None`` when there is none."""
 
     env_step: float
     train_iter: float
@@ -167,7 +167,7 @@ class Rates:
 
 
 class RateMeter:
-    """Rates over the last ``window_s`` seconds; `measure` is called about once per drawing."""
+    """Rates over the last ``window_s`` seconds; ``measure`` is called about once per drawing."""
 
     def __init__(self, window_s: float = 5.0) -> None:
         self._window_s = window_s
@@ -193,7 +193,7 @@ class RateMeter:
 
 
 def clock_text(seconds: float | None) -> str:
-    """``h:mm:ss`` or ``mm:ss``; a dash for None."""
+    """``h:mm:ss`` or ``mm:ss``; a dash for ``None``."""
     if seconds is None:
         return "-"
     whole = int(seconds)
@@ -212,7 +212,7 @@ def short_ids(text: str) -> str:
 
 
 def number_text(value: float | None) -> str:
-    """``9.5`` or ``12.34``; a dash for None."""
+    """``9.5`` or ``12.34``; a dash for ``None``."""
     return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
@@ -235,7 +235,7 @@ def write_result(exp_name: str, result: Mapping[str, Any]) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Return JSON-like data with None for each number that is not finite, which JSON does not have."""
+    """Return JSON-like data with ``None`` for each number that is not finite, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

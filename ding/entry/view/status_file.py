@@ -1,4 +1,4 @@
-"""How a run does, as a file in its experiment folder: what `ding board` shows of a run that lasts."""
+"""How a run does, as a file in its experiment folder: what ``ding board`` shows of a run that lasts."""
 
 import dataclasses
 import json
@@ -23,8 +23,8 @@ class StatusFile:
     epoch), ``share`` and the rates per second. Numbers that JSON does not have become null.
 
     Args:
-        view: What else shows the run.
-        interval_s: Seconds between two writes while the run lasts.
+        view: what else shows the run.
+        interval_s: seconds between two writes while the run lasts.
     """
 
     def __init__(self, view: RunView, interval_s: float = 2.0, clock: Callable[[], float] = time.monotonic) -> None:

@@ -83,7 +83,7 @@ class PlainView:
 
 
 def make_view(quiet: bool = False) -> RunView:
-    """Return the live view when standard output is a terminal and ``quiet`` is False, else the plain one."""
+    """Return the live view when standard output is a terminal and ``quiet`` is ``False``, else the plain one."""
     if quiet or get_rank() > 0 or not sys.stdout.isatty():
         return PlainView()
     from ding.entry.view.live import LiveView

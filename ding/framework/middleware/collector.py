@@ -35,20 +35,28 @@ class StepCollector:
         self.random_collect_size = random_collect_size
         env.seed(cfg.seed)
         self._rollout = CountedRollout(policy, env, None)
-        self._random_policy: CollectMode | None = None
+        self._warm_up = _WarmUp(cfg, env)
 
     def __call__(self, ctx: OnlineRLContext) -> None:
-        missing = self.random_collect_size - ctx.env_step
-        if missing > 0:
-            if self.env.closed:
-                self.env.launch()
-            self._random_policy = self._random_policy or get_random_policy(self.cfg, self.policy, self.env)
-            self._rollout.use(self._random_policy)
-            _collect_steps(self._rollout, ctx, missing)
-        else:
-            self._rollout.use(self.policy)
-            collect = self.cfg.policy.collect
-            _collect_steps(self._rollout, ctx, collect.n_sample * collect.get("unroll_len", 1))
+        missing, collect = self.random_collect_size - ctx.env_step, self.cfg.policy.collect
+        self._rollout.use(self._warm_up.mode(self.policy) if missing > 0 else self.policy)
+        num_steps = missing if missing > 0 else collect.n_sample * collect.get("unroll_len", 1)
+        _collect_steps(self._rollout, ctx, num_steps)
+
+
+class _WarmUp:
+    """The random policy with which a collector begins, made when it is first asked for."""
+
+    def __init__(self, cfg: EasyDict, env: EnvManager) -> None:
+        self._cfg, self._env = cfg, env
+        self._mode: CollectMode | None = None
+
+    def mode(self, policy: CollectMode) -> CollectMode:
+        """Return ``policy`` with random actions; launches the envs, which have an action space from then on."""
+        if self._env.closed:
+            self._env.launch()
+        self._mode = self._mode or get_random_policy(self._cfg, policy, self._env)
+        return self._mode
 
 
 def _collect_steps(rollout: CountedRollout, ctx: OnlineRLContext, num_steps: int) -> None:
@@ -80,19 +88,12 @@ class EpisodeCollector:
         self.random_collect_size = random_collect_size
         env.seed(cfg.seed)
         self._rollout = CountedRollout(policy, env, math.inf)
-        self._random_policy: CollectMode | None = None
+        self._warm_up = _WarmUp(cfg, env)
 
     def __call__(self, ctx: OnlineRLContext) -> None:
-        target = self.random_collect_size - ctx.env_episode
-        if target > 0:
-            if self.env.closed:
-                self.env.launch()
-            self._random_policy = self._random_policy or get_random_policy(self.cfg, self.policy, self.env)
-        else:
-            target = self.cfg.policy.collect.n_episode
-        policy = self._random_policy if ctx.env_episode < self.random_collect_size else self.policy
-        assert policy is not None
-        self._rollout.use(policy)
+        missing = self.random_collect_size - ctx.env_episode
+        self._rollout.use(self._warm_up.mode(self.policy) if missing > 0 else self.policy)
+        target = missing if missing > 0 else self.cfg.policy.collect.n_episode
         if self.cfg.policy.get("on_policy", False):
             self._rollout.play(ctx, target)
         else:

@@ -1,7 +1,7 @@
 """Supervision of processes: starts the roles of a run, starts again what ends, and ends them all.
 
-* ``role``: what a role is, and the `RoleContext` that its body works with.
-* ``launcher``, ``process``: the parent's side. `Launcher.run` keeps the processes of some roles running.
+* ``role``: what a role is, and the ``RoleContext`` that its body works with.
+* ``launcher``, ``process``: the parent's side. ``Launcher.run`` keeps the processes of some roles running.
 * ``leaving``: roles that leave while the others go on.
 * ``forked``: a process from its start to its real end, whatever becomes of the fork server.
 * ``child``: the child's side. ``local``: a role without a launcher, in the process that the user started.

@@ -218,5 +218,5 @@ def _handle_signals(context: RoleContext) -> None:
     """SIGTERM asks, a second one ends at once. Ctrl-C reaches the launcher, which asks."""
     signal.signal(signal.SIGTERM, first_asks(lambda signum: context.stop.set_soon("SIGTERM")))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The fork server does not listen to them, see `ding.parallel.launch.process`.
+    # The fork server does not listen to them, see ``ding.parallel.launch.process``.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)

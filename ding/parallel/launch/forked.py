@@ -31,7 +31,7 @@ _CHILD = "ding.parallel.launch.child"
 # How long the exit code of a process that has ended, or the end of a fork server that answers no more, is waited for.
 _NEWS_S = 2.0
 _LOOK_S = 0.1
-# What `multiprocessing` reports of a process whose fork server was killed; a process may also end with it by itself.
+# What ``multiprocessing`` reports of a process whose fork server was killed; a process may also end with it by itself.
 _UNKNOWN = 255
 
 
@@ -43,7 +43,7 @@ class _Warmth:
     """Whether the fork server has imported what it was given; until then the start of a process waits for that.
 
     Attributes:
-        news: What `multiprocessing.connection.wait` reports once `is_ready` returns True.
+        news: what ``multiprocessing.connection.wait`` reports once ``is_ready`` returns ``True``.
     """
 
     def __init__(self) -> None:
@@ -82,8 +82,8 @@ def fork_server(folder: str, preload: Sequence[str] = ()) -> Iterator[_Warmth]:
     """Start the fork server, and end it with the block, unless it ran before: no process is left after a run.
 
     Args:
-        folder: Where its socket lies; one that is removed even if this process is killed.
-        preload: Modules that the fork server imports once for all roles; none of them may start a thread.
+        folder: where its socket lies; one that is removed even if this process is killed.
+        preload: modules that the fork server imports once for all roles; none of them may start a thread.
     """
     server: Any = None
     if _CONTEXT.get_start_method() == "forkserver":
@@ -111,7 +111,7 @@ def fork_server(folder: str, preload: Sequence[str] = ()) -> Iterator[_Warmth]:
 
 @contextlib.contextmanager
 def _temporary_folder(folder: str) -> Iterator[None]:
-    """Have `multiprocessing` put its sockets into ``folder``: one that it makes stays when this process is killed."""
+    """Have ``multiprocessing`` put its sockets into ``folder``: one that it makes stays when this process is killed."""
     config = getattr(multiprocessing.current_process(), "_config", {})
     if "tempdir" in config or len(folder) > _LONGEST_FOLDER:
         yield
@@ -124,7 +124,7 @@ def _temporary_folder(folder: str) -> Iterator[None]:
 
 
 def _ready_fork_server() -> int | None:
-    """Have a fork server; returns its pid, or None where there is none.
+    """Have a fork server; returns its pid, or ``None`` where there is none.
 
     It blocks what reaches all processes of a terminal or a service at once: it would die of it while it loads the
     library, and with it every process that it forks; the launcher ends it.
@@ -142,28 +142,28 @@ def _ready_fork_server() -> int | None:
 
 
 class ForkSpawner:
-    """The `Spawner` of processes on this machine."""
+    """The ``Spawner`` of processes on this machine."""
 
     own_processes = True
 
     def opened(self, run_dir: str, preload: Sequence[str]) -> contextlib.AbstractContextManager[_Warmth]:
-        """See `Spawner.opened`."""
+        """See ``Spawner.opened``."""
         return fork_server(run_dir, preload)
 
     def start(self, spec: ChildSpec, pipe: Connection) -> ForkedProcess:
-        """See `Spawner.start`."""
+        """See ``Spawner.start``."""
         return ForkedProcess(child_main, (spec, pipe), spec.role.name)
 
 
 class ForkedProcess:
-    """A process, from its construction on; `close` it after its end.
+    """A process, from its construction on; ``close`` it after its end.
 
     Attributes:
-        pid: Its id.
+        pid: its id.
 
     Raises:
-        ForkServerLost: The fork server was killed just now.
-        OSError: No process can be made.
+        ForkServerLost: the fork server was killed just now.
+        OSError: no process can be made.
     """
 
     unknown_end = "ended after the fork server was killed"
@@ -182,7 +182,7 @@ class ForkedProcess:
 
     @property
     def end(self) -> Any:
-        """What `multiprocessing.connection.wait` reports as soon as the process has ended."""
+        """What ``multiprocessing.connection.wait`` reports as soon as the process has ended."""
         return self._process.sentinel if self._own is None else self._own
 
     def has_ended(self) -> bool:
@@ -190,7 +190,7 @@ class ForkedProcess:
         return bool(wait([self.end], 0))
 
     def exitcode(self) -> int | None:
-        """The exit code of a process that has ended; None when nobody knows it, because the fork server was killed."""
+        """The exit code of a process that has ended; ``None`` where the fork server was killed, which knew it."""
         wait([self._process.sentinel], _NEWS_S)
         code: int | None = self._process.exitcode
         if code == _UNKNOWN and self._server is not None and wait([self._server], _NEWS_S):
@@ -216,7 +216,7 @@ class ForkedProcess:
 
 
 def _pidfd(pid: int) -> int | None:
-    """A descriptor that is readable once the process has ended; None where there is none, or no process any more."""
+    """A descriptor that is readable once the process has ended; ``None`` without one, or without a process."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:

@@ -1,16 +1,16 @@
 """The launcher: starts the roles of a run, keeps them running, and ends them all.
 
 It holds no state of the training. It waits for the ends of processes, their messages, signals and the next due start,
-all at once and without polling. A process that ends is started again by the `RestartRule` of its role. The run is over
-when
+all at once and without polling. A process that ends is started again by the ``RestartRule`` of its role. The run is
+over when
 
-* a role with ``ends_run`` returns a result (`Outcome.result`), or all roles with ``may_return`` have returned;
-* a role failed too often in a row: `RoleFailed`, with its traceback;
-* SIGINT or SIGTERM came (`Outcome.signum`).
+* a role with ``ends_run`` returns a result (``Outcome.result``), or all roles with ``may_return`` have returned;
+* a role failed too often in a row: ``RoleFailed``, with its traceback;
+* SIGINT or SIGTERM came (``Outcome.signum``).
 
-Roles may join and leave meanwhile (`Launcher.add`, `Launcher.retire`). In the end the roles get the signal to stop,
+Roles may join and leave meanwhile (``Launcher.add``, ``Launcher.retire``). In the end the roles get the signal to stop,
 phase by phase; what still runs ``stop_s`` seconds later is killed. A second signal kills at once. Whatever happens, no
-process is left when `Launcher.run` returns.
+process is left when ``Launcher.run`` returns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ding.parallel.launch.spawner import Spawner
 logger = logging.getLogger("ding.entry")
 
 LAUNCHER = "launcher"
-"""The peer under which the roles find the states of all processes: name -> a `ProcessStatus` as a dict."""
+"""The peer under which the roles find the states of all processes: name -> a ``ProcessStatus`` as a dict."""
 
 STOP_S = 9.0
 PHASE_S = 5.0
@@ -55,22 +55,22 @@ class Outcome:
 
 
 class Launcher:
-    """Runs roles. `snapshots` may be called from other threads, nothing else.
+    """Runs roles. ``snapshots`` may be called from other threads, nothing else.
 
     Args:
-        roles: The roles, with unique names.
-        run_dir: The folder that the roles share; it exists.
-        log_dir: Folder of the roles' own logs (``<role>_process.txt``), made when it is not there; None: they write
+        roles: the roles, with unique names.
+        run_dir: the folder that the roles share; it exists.
+        log_dir: folder of the roles' own logs (``<role>_process.txt``), made when it is not there; ``None``: they write
             where this process does.
-        token: The run's token.
-        on_change: Called after a process started, ended or reported its status; must be quick.
-        stop_s: Seconds that the roles have for an orderly end, all together.
-        boot_stop_s: The same while none has reported progress, so that nothing is to be saved; None: as ``stop_s``.
-        fail_s: The same after a role failed; None: as ``stop_s``.
-        show_level: Log lines of the roles of at least this level are shown here, too.
-        peers: What is known of roles that others started.
-        preload: Modules that all roles need: imported once, see `fork_server`.
-        spawner: Where the roles run; None: each in a process of this machine.
+        token: the run's token.
+        on_change: called after a process started, ended or reported its status; must be quick.
+        stop_s: seconds that the roles have for an orderly end, all together.
+        boot_stop_s: the same while none has reported progress, so that nothing is to be saved; ``None``: as ``stop_s``.
+        fail_s: the same after a role failed; ``None``: as ``stop_s``.
+        show_level: log lines of the roles of at least this level are shown here, too.
+        peers: what is known of roles that others started.
+        preload: modules that all roles need: imported once, see ``fork_server``.
+        spawner: where the roles run; ``None``: each in a process of this machine.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Launcher:
         """Run the roles until the run is over; see the module.
 
         Raises:
-            RoleFailed: A role failed too often in a row.
+            RoleFailed: a role failed too often in a row.
         """
         with SignalInbox() as inbox, self._spawner.opened(self._run_dir, self._preload) as place:
             try:
@@ -140,14 +140,14 @@ class Launcher:
         return self._outcome if self._outcome is not None else Outcome()
 
     def end(self) -> None:
-        """Have the roles stop in order, as after a signal; for ``on_change``. The result may be None then."""
+        """Have the roles stop in order, as after a signal; for ``on_change``. The result may be ``None`` then."""
         self._begin_stop(None)
 
     def add(self, role: Role) -> None:
         """Have another role, with a name of its own; for ``on_change``. It is started soon.
 
         Raises:
-            ValueError: There is a role of this name.
+            ValueError: there is a role of this name.
         """
         if role.name in self.roles:
             raise ValueError(f"the names of roles must be unique, {role.name!r} is there")
@@ -164,7 +164,7 @@ class Launcher:
         return {name: process.snapshot() for name, process in self.roles.items()}
 
     def announced(self, name: str) -> Any:
-        """Return what a role announced last, or None."""
+        """Return what a role announced last, or ``None``."""
         return self._peers.get(name)
 
     @property
@@ -189,7 +189,7 @@ class Launcher:
                 self._fail(process, RoleEnd(1), str(process.last_end))
 
     def _timeout_s(self) -> float | None:
-        """Until something is due by itself; None when nothing is."""
+        """Until something is due by itself; ``None`` when nothing is."""
         if self._stop_began_s is not None:
             due = [self._stop_began_s + PHASE_S, self._stop_began_s + self._stop_s]
             due = [end for end in due if end > self._clock()] or [self._clock() + _LOOK_EVERY_S]

@@ -24,14 +24,14 @@ def run_here(
     """Run a role in this process and return its result. SIGINT and SIGTERM ask it to stop, a second one ends it.
 
     Args:
-        token: The run's token, or that of the worker; in the environment meanwhile.
-        peers: What is known of other roles; nothing is added later.
-        run_dir: Folder for the coordinator's journal.
-        on_status: Called with each status.
-        on_announced: Called with what the role announces, such as its address, which is logged, too.
+        token: the run's token, or that of the worker; in the environment meanwhile.
+        peers: what is known of other roles; nothing is added later.
+        run_dir: folder for the coordinator's journal.
+        on_status: called with each status.
+        on_announced: called with what the role announces, such as its address, which is logged, too.
 
     Raises:
-        RunInterrupted: A signal came and the role had no result.
+        RunInterrupted: a signal came and the role had no result.
     """
     received: list[int] = []
 

@@ -27,8 +27,8 @@ class RoleEnd:
     """How a process of a role ended.
 
     Attributes:
-        exitcode: None when nobody knows it.
-        unknown: The end in words, where there is no exit code.
+        exitcode: ``None`` when nobody knows it.
+        unknown: the end in words, where there is no exit code.
     """
 
     exitcode: int | None
@@ -61,11 +61,11 @@ class RoleProcess:
 
     Attributes:
         state: ``waiting`` (to be started), ``running``, ``stopping`` or ``ended``.
-        starts: Number of processes started so far.
-        next_start_s: When a waiting role is due, on the clock.
-        status: What the process reported last about itself.
-        failures, kills: Ends in a row that were its own fault, and those that were not.
-        has_progress: Whether a process of the role ever reported progress.
+        starts: number of processes started so far.
+        next_start_s: when a waiting role is due, on the clock.
+        status: what the process reported last about itself.
+        failures, kills: ends in a row that were its own fault, and those that were not.
+        has_progress: whether a process of the role ever reported progress.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class RoleProcess:
         return self._process is not None
 
     def waitables(self) -> list[Any]:
-        """What `multiprocessing.connection.wait` should watch."""
+        """What ``multiprocessing.connection.wait`` should watch."""
         found: list[Any] = [] if self._process is None else [self._process.end]
         return found if self._pipe is None else [*found, self._pipe]
 
@@ -112,7 +112,7 @@ class RoleProcess:
         """Start the next incarnation.
 
         Raises:
-            ForkServerLost, OSError: No process could be made.
+            ForkServerLost, OSError: no process could be made.
         """
         ours, theirs = Pipe()
         log_file = None if self.log_file is None else str(self.log_file)

@@ -45,19 +45,19 @@ class Role:
     """A place in a run.
 
     Args:
-        name: Unique in the run; letters, digits and ``_``.
-        target: Called in the process with its `RoleContext`; a module-level function. What it returns is the role's
-            result (JSON-like), or None.
-        payload: Handed to the process as ``context.payload``.
-        restart: When the process is started again.
-        ends_run: A return of ``target`` that is not None ends the run with that result.
-        may_return: A return of None is the end of the role, not of its process alone; the run is over when all of its
-            roles have ended so.
-        stop_phase: Roles of phase 0 stop first; those of phase 1 when they have ended.
-        group: Roles of a group live and die together: when the process of one ends, those of the others are killed,
+        name: unique in the run; letters, digits and ``_``.
+        target: called in the process with its ``RoleContext``; a module-level function. What it returns is the role's
+            result (JSON-like), or ``None``.
+        payload: handed to the process as ``context.payload``.
+        restart: when the process is started again.
+        ends_run: a return of ``target`` that is not ``None`` ends the run with that result.
+        may_return: a return of ``None`` is the end of the role, not of its process alone; the run is over when all of
+            its roles have ended so.
+        stop_phase: roles of phase 0 stop first; those of phase 1 when they have ended.
+        group: roles of a group live and die together: when the process of one ends, those of the others are killed,
             and all are started again. What they announced is forgotten.
-        worker: As which worker its process is known, after those to whom that one belongs: it gets the token of this
-            worker (`ding.utils.credentials`); that of the run when there is none.
+        worker: as which worker its process is known, after those to whom that one belongs: it gets the token of this
+            worker (``ding.utils.credentials``); that of the run when there is none.
     """
 
     name: str
@@ -87,9 +87,9 @@ class RoleFailed(RuntimeError):
     """A role failed too often in a row; ``str(error)`` has the role's own traceback.
 
     Attributes:
-        role: Its name.
-        failures: How often it failed in a row.
-        detail: The traceback, or what is known of the end of the process.
+        role: its name.
+        failures: how often it failed in a row.
+        detail: the traceback, or what is known of the end of the process.
 
     ``__cause__`` is the exception itself, where it can be pickled.
     """
@@ -128,7 +128,7 @@ class StopRequest:
             callback()
 
     def set_soon(self, reason: str) -> None:
-        """As `set`, in a thread of its own: a signal handler runs in the main thread, which may hold any lock."""
+        """As ``set``, in a thread of its own: a signal handler runs in the main thread, which may hold any lock."""
         threading.Thread(target=self.set, args=(reason,), daemon=True).start()
 
     def is_set(self) -> bool:
@@ -151,16 +151,16 @@ class RoleContext:
     """What the target of a role works with.
 
     Attributes:
-        name: The role.
-        incarnation: Number of this process in the role, from 0.
-        payload: What the `Role` carries.
-        run_dir: Folder that all roles of the run share.
-        token: The run's token, or that of its worker.
-        stop: Set when this process should end; a target returns soon after, within seconds.
+        name: the role.
+        incarnation: number of this process in the role, from 0.
+        payload: what the ``Role`` carries.
+        run_dir: folder that all roles of the run share.
+        token: the run's token, or that of its worker.
+        stop: set when this process should end; a target returns soon after, within seconds.
 
     Args:
-        peers: What other roles have announced so far.
-        send: Takes a message for the launcher, and whether it may be dropped when there are too many.
+        peers: what other roles have announced so far.
+        send: takes a message for the launcher, and whether it may be dropped when there are too many.
     """
 
     def __init__(
@@ -203,10 +203,10 @@ class RoleContext:
     def wait_for_peer(self, name: str, timeout_s: float) -> Any:
         """Return what the role ``name`` announced, waiting for its first announcement.
 
-        Returns None when this process gets the signal to stop meanwhile.
+        Returns ``None`` when this process gets the signal to stop meanwhile.
 
         Raises:
-            TimeoutError: Nothing came in time.
+            TimeoutError: nothing came in time.
         """
         deadline_s = time.monotonic() + timeout_s
         self.stop.on_set(self._notify)

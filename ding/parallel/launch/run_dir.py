@@ -23,7 +23,7 @@ MIN_FREE_BYTES = 2 * 2**30
 
 
 def memory_root(min_free_bytes: int = MIN_FREE_BYTES, root: Path = MEMORY_ROOT) -> Path | None:
-    """Return a folder that lies in memory and has ``min_free_bytes`` free, or None."""
+    """Return a folder that lies in memory and has ``min_free_bytes`` free, or ``None``."""
     try:
         space = os.statvfs(root)
     except OSError:
@@ -34,7 +34,7 @@ def memory_root(min_free_bytes: int = MIN_FREE_BYTES, root: Path = MEMORY_ROOT) 
 
 
 class RunDir:
-    """A joined run folder; `leave` it once."""
+    """A joined run folder; ``leave`` it once."""
 
     def __init__(self, path: Path, lock: int | None) -> None:
         self.path = path

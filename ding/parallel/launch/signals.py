@@ -37,8 +37,8 @@ class RunInterrupted(SystemExit):
     """A run was stopped by a signal, after it was checkpointed and closed. The exit code is 128 + signal number.
 
     Attributes:
-        signum: The signal.
-        checkpoint: Path of the checkpoint, or None when the run had not begun.
+        signum: the signal.
+        checkpoint: path of the checkpoint, or ``None`` when the run had not begun.
     """
 
     def __init__(self, signum: int, checkpoint: str | None = None) -> None:
@@ -87,7 +87,7 @@ def handling(handler: Handler, numbers: Sequence[signal.Signals] = STOP_SIGNALS)
 
 
 class SignalInbox:
-    """Context manager that collects SIGINT and SIGTERM in `received`, one per wish; each makes `socket` readable."""
+    """Context manager that collects SIGINT and SIGTERM in ``received``; each makes ``socket`` readable."""
 
     def __init__(self) -> None:
         self.socket, self._sender = socket.socketpair()

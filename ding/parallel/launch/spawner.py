@@ -1,8 +1,8 @@
 """What a launcher needs of the place where its roles run: processes here, threads of this process, actors of Ray.
 
 However a process is made, the launcher has one end of a pipe to it (the messages are those of
-`ding.parallel.launch.child`), something that `multiprocessing.connection.wait` reports at its end, and a way to kill
-it.
+``ding.parallel.launch.child``), something that ``multiprocessing.connection.wait`` reports at its end, and a way to
+kill it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Readiness(Protocol):
 
     @property
     def news(self) -> Any:
-        """What `multiprocessing.connection.wait` reports once `is_ready` returns True."""
+        """What ``multiprocessing.connection.wait`` reports once ``is_ready`` returns ``True``."""
 
     def is_ready(self) -> bool:
         """Whether the start of a process takes no time now."""
@@ -31,21 +31,21 @@ class SpawnedProcess(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Its id; None while it has none."""
+        """Its id; ``None`` while it has none."""
 
     @property
     def end(self) -> Any:
-        """What `multiprocessing.connection.wait` reports as soon as the process has ended."""
+        """What ``multiprocessing.connection.wait`` reports as soon as the process has ended."""
 
     @property
     def unknown_end(self) -> str:
-        """How it ended, where `exitcode` returns None."""
+        """How it ended, where ``exitcode`` returns ``None``."""
 
     def has_ended(self) -> bool:
         """Whether it has ended."""
 
     def exitcode(self) -> int | None:
-        """The exit code of a process that has ended; None when nobody knows it."""
+        """The exit code of a process that has ended; ``None`` when nobody knows it."""
 
     def kill(self) -> None:
         """End it now."""
@@ -84,7 +84,7 @@ class Spawner(Protocol):
 
 
 class AlwaysReady:
-    """The `Readiness` of a place that needs no preparation."""
+    """The ``Readiness`` of a place that needs no preparation."""
 
     news: Any = None
 

@@ -22,18 +22,18 @@ logger = logging.getLogger("ding.entry")
 
 
 class ThreadSpawner:
-    """The `Spawner` of threads. The token of the run is in the environment of this process meanwhile."""
+    """The ``Spawner`` of threads. The token of the run is in the environment of this process meanwhile."""
 
     own_processes = False
 
     @contextlib.contextmanager
     def opened(self, run_dir: str, preload: Sequence[str]) -> Iterator[AlwaysReady]:
-        """See `Spawner.opened`."""
+        """See ``Spawner.opened``."""
         with own_token_restored():
             yield AlwaysReady()
 
     def start(self, spec: ChildSpec, pipe: Connection) -> RoleThread:
-        """See `Spawner.start`."""
+        """See ``Spawner.start``."""
         return RoleThread(spec, Connection(os.dup(pipe.fileno())))
 
 
@@ -55,20 +55,20 @@ class RoleThread:
         threading.Thread(target=self._run, args=(spec,), name=role.name, daemon=True).start()
 
     def has_ended(self) -> bool:
-        """See `SpawnedProcess.has_ended`."""
+        """See ``SpawnedProcess.has_ended``."""
         return bool(wait([self.end], 0))
 
     def exitcode(self) -> int | None:
-        """See `SpawnedProcess.exitcode`."""
+        """See ``SpawnedProcess.exitcode``."""
         return self._code
 
     def kill(self) -> None:
-        """See `SpawnedProcess.kill`, and the module."""
+        """See ``SpawnedProcess.kill``, and the module."""
         self._context.stop.set_soon("killed")
         self._report_end()
 
     def close(self) -> None:
-        """See `SpawnedProcess.close`."""
+        """See ``SpawnedProcess.close``."""
         self.end.close()
 
     def _run(self, spec: ChildSpec) -> None:

@@ -34,7 +34,7 @@ class ChunkStore(Protocol):
         """Forget chunks; returns how many of them were there."""
 
     def quarantine(self, chunk: str) -> bool:
-        """Put a broken chunk aside; False when somebody else did."""
+        """Put a broken chunk aside; ``False`` when somebody else did."""
 
     def chunks(self) -> list[str]:
         """Return the ids of all chunks, in no order."""

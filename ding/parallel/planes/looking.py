@@ -22,7 +22,7 @@ class Looking:
         self._closed = False
 
     def until_found(self, look: "Callable[[], Found | None]", timeout_s: float) -> "Found | None":
-        """Return what ``look`` returns once that is not None; None after ``timeout_s``, or when this is closed."""
+        """Return what ``look`` returns once that is not ``None``; ``None`` after ``timeout_s``, or once closed."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             hints = self._hints

@@ -43,9 +43,9 @@ class Seal:
         """Return the frame without its seal.
 
         Args:
-            name: Under which it lies.
-            sealed: The frame and the seal behind it.
-            seal_bytes: Without a token: size of the seal, which is then not checked.
+            name: under which it lies.
+            sealed: the frame and the seal behind it.
+            seal_bytes: without a token: size of the seal, which is then not checked.
 
         Raises:
             BadFrame: it is not the seal of this run and name.

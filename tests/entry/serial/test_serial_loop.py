@@ -12,6 +12,7 @@ from ding.config import ConfigValueError
 from ding.entry.serial.loop import ReplayPath, SerialLoop, StopSignals
 from ding.entry.serial.parts import SerialParts
 from ding.entry.utils import mark_not_expert, mark_warm_up, random_collect
+from ding.policy import PolicyFactory
 
 
 class View:
@@ -209,9 +210,7 @@ class RandomEnv:
 
 
 def test_random_collect_swaps_the_policy_in_and_back(monkeypatch):
-    import ding.entry.utils as utils
-
-    monkeypatch.setattr(utils.PolicyFactory, "get_random_policy", staticmethod(lambda mode, space: f"random {mode}"))
+    monkeypatch.setattr(PolicyFactory, "get_random_policy", staticmethod(lambda mode, action_space: f"random {mode}"))
     world = Recorder(random_collect_size=16)
     random_collect(world.cfg.policy, world, world, RandomEnv, world, world, postprocess_data_fn=lambda d: d[:3])
     assert world.log == [

@@ -17,6 +17,7 @@ from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware._trees import as_batch, as_dict
 from ding.framework.task import Role
+from ding.reward_model.sqil import with_rewards_of_imitation
 from ding.utils import one_time_warning
 from ding.utils.data.dataset import offline_data_save_type
 
@@ -76,8 +77,7 @@ def sqil_data_pusher(cfg: EasyDict, buffer_: Buffer, expert: bool) -> Callable[[
     def push(ctx: OnlineRLContext) -> None:
         if ctx.trajectories is None:
             raise RuntimeError("sqil_data_pusher: the context has no trajectories; is there a collector before it?")
-        rows = as_batch(ctx.trajectories)
-        push_rows(buffer_, rows.with_columns(reward=rows.columns["reward"] * 0 + float(expert)))
+        push_rows(buffer_, with_rewards_of_imitation(as_batch(ctx.trajectories), expert))
         ctx.trajectories = None
 
     return push

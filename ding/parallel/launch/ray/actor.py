@@ -1,4 +1,4 @@
-"""The actor in which a role runs: the other side of `ding.parallel.launch.ray.spawner`."""
+"""The actor in which a role runs: the other side of ``ding.parallel.launch.ray.spawner``."""
 
 import logging
 import multiprocessing.spawn
@@ -32,7 +32,7 @@ class RoleActor:
     """Runs one role once.
 
     Args:
-        home: what `multiprocessing` gives a new process of the driver: paths of modules, its folder, its script.
+        home: what ``multiprocessing`` gives a new process of the driver: paths of modules, its folder, its script.
     """
 
     def __init__(self, home: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ class RoleActor:
         """Run the role and yield its messages to the launcher.
 
         Args:
-            data: a `ChildSpec`, by cloudpickle.
+            data: a ``ChildSpec``, by cloudpickle.
         """
         spec: ChildSpec = cloudpickle.loads(data)
         if spec.log_file is not None and not os.path.isdir(os.path.dirname(spec.log_file)):

@@ -17,7 +17,7 @@ class ActorOptions:
     """Returns the options of the actor of a role, by its name.
 
     Args:
-        section: `system_config.ray`; what it has for a kind of role (``learner``: {"num_gpus": 0.5}) goes to
+        section: ``system_config.ray``; what it has for a kind of role (``learner``: {"num_gpus": 0.5}) goes to
             ``actor.options`` as it is, except the scheduling strategy ``'driver'``. Workers on a cluster that has an
             ``address`` count a CPU each; on one that was started for the run they share what there is.
         gpus: of a learner, where ``section`` says nothing.

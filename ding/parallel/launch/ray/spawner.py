@@ -30,7 +30,7 @@ _PAUSE_S = 0.05
 
 
 class RaySpawner:
-    """The `Spawner` of actors. This process is connected to the cluster.
+    """The ``Spawner`` of actors. This process is connected to the cluster.
 
     Args:
         namespace: the name of the run; its actors are named after their roles in it.
@@ -48,7 +48,7 @@ class RaySpawner:
 
     @contextlib.contextmanager
     def opened(self, run_dir: str, preload: Sequence[str]) -> Iterator[AlwaysReady]:
-        """See `Spawner.opened`."""
+        """See ``Spawner.opened``."""
         self._home = multiprocessing.spawn.get_preparation_data("role")
         # Processes of a cluster have no key in common; nothing here needs one.
         self._home.pop("authkey", None)
@@ -59,7 +59,7 @@ class RaySpawner:
                 self.discard(name)
 
     def start(self, spec: ChildSpec, pipe: Connection) -> ActorProcess:
-        """See `Spawner.start`."""
+        """See ``Spawner.start``."""
         return ActorProcess(self, spec, Connection(os.dup(pipe.fileno())))
 
     def actor(self, name: str) -> Any:
@@ -93,8 +93,8 @@ class ActorProcess:
     """A role in the process of an actor, from its construction on.
 
     Attributes:
-        pid: on its node; None until it runs.
-        end: what `multiprocessing.connection.wait` reports at its end.
+        pid: on its node; ``None`` until it runs.
+        end: what ``multiprocessing.connection.wait`` reports at its end.
         unknown_end: how it ended, when it did not say so.
     """
 
@@ -111,20 +111,20 @@ class ActorProcess:
         threading.Thread(target=self._listen, args=(data,), name=f"{self._name}-up", daemon=True).start()
 
     def has_ended(self) -> bool:
-        """See `SpawnedProcess.has_ended`."""
+        """See ``SpawnedProcess.has_ended``."""
         return bool(wait([self.end], 0))
 
     def exitcode(self) -> int | None:
-        """See `SpawnedProcess.exitcode`; None for a process that died, of which Ray does not say how."""
+        """See ``SpawnedProcess.exitcode``; ``None`` for a process that died, of which Ray does not say how."""
         return self._code
 
     def kill(self) -> None:
-        """See `SpawnedProcess.kill`."""
+        """See ``SpawnedProcess.kill``."""
         self._killed = True
         self._spawner.discard(self._name)
 
     def close(self) -> None:
-        """See `SpawnedProcess.close`."""
+        """See ``SpawnedProcess.close``."""
         self.end.close()
 
     def _listen(self, data: bytes) -> None:

@@ -99,7 +99,7 @@ class _Polls:
         self._pending: dict[str, tuple[int, Future[Version | None]]] = {}
 
     def next_version(self, policy_id: str, newer_than: int) -> "Future[Version | None]":
-        """Return the version that will follow ``newer_than``; None when none comes for a while."""
+        """Return the version that will follow ``newer_than``; ``None`` when none comes for a while."""
         with self._lock:
             had, answer = self._pending.get(policy_id, (None, None))
             if answer is not None and had == newer_than:

@@ -72,7 +72,7 @@ class FrameStore:
     """The frames of a run. An asynchronous actor, in which readers of policies wait for the next version.
 
     Args:
-        folder: of the run, for the socket; None: without one.
+        folder: of the run, for the socket; ``None``: without one.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -88,12 +88,12 @@ class FrameStore:
         self._chunks[chunk] = _Chunk(self._hold(frame), Head(head, len(frame)))
 
     async def read(self, chunk: str) -> Held | None:
-        """Return a frame, or its reference; None when it is not here."""
+        """Return a frame, or its reference; ``None`` when it is not here."""
         found = self._chunks.get(chunk)
         return None if found is None else found.held
 
     async def head(self, chunk: str) -> Head | None:
-        """Return the head of a frame; None when it is not here."""
+        """Return the head of a frame; ``None`` when it is not here."""
         found = self._chunks.get(chunk)
         return None if found is None else found.head
 
@@ -114,7 +114,7 @@ class FrameStore:
         self._boards[policy_id].publish(Version(number, crc, self._hold(frame)))
 
     async def newest(self, policy_id: str) -> int | None:
-        """Return the number of the newest version of a policy; None before the first."""
+        """Return the number of the newest version of a policy; ``None`` before the first."""
         newest = self._boards[policy_id].newest
         return None if newest is None else newest.number
 
@@ -127,7 +127,7 @@ class FrameStore:
         return board.newer_than(newer_than)
 
     async def socket_path(self) -> str | None:
-        """Return the path of the socket, at which the store listens from now on; None where there is none."""
+        """Return the path of the socket, at which the store listens from now on; ``None`` where there is none."""
         if self._path is not None:
             self._server = self._server or asyncio.ensure_future(serve(self._path, self._answer))
             await self._server

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 Frame: TypeAlias = bytes | memoryview
 Answer: TypeAlias = tuple[Any, Frame] | None
-"""What JSON can hold, and a frame, which may be empty; None: the actor must be asked."""
+"""What JSON can hold, and a frame, which may be empty; ``None``: the actor must be asked."""
 Answerer: TypeAlias = Callable[[str, list[Any], bytes], Awaitable[Answer]]
 
 _SIZES = struct.Struct("<II")
@@ -66,7 +66,7 @@ class StoreSocket:
     """The connection of a caller. It is made, and after a loss made again, in a thread of its own.
 
     Args:
-        find: returns the path of the socket, or None where there is none (any more); it may block.
+        find: returns the path of the socket, or ``None`` where there is none (any more); it may block.
     """
 
     def __init__(self, find: Callable[[], str | None]) -> None:
@@ -78,7 +78,7 @@ class StoreSocket:
         threading.Thread(target=self._run, name="store-socket", daemon=True).start()
 
     def begin(self, method: str, args: Sequence[Any], frame: Frame = b"") -> Future[Answer]:
-        """Call a method and return its answer to be, which is None without a connection, or when that is lost.
+        """Call a method and return its answer to be, which is ``None`` without a connection, or when that is lost.
 
         Args:
             method: name.

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from ding.config import ConfigValueError
 from ding.data import EnvBatch, TransitionBatch, create_dataset
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 from ding.entry.serial.demonstrations import read_state
 from ding.entry.serial.expert_path import compiled_expert, expert_options, playing_expert
 from ding.entry.serial.loop import DataPath, collected
@@ -267,6 +267,26 @@ class ObservationCloningPath(DataPath):
         shapes = (cfg.policy.model.obs_shape, cfg.policy.model.action_shape)
         made = InverseDynamicsModel(*shapes, cfg.bco.model.idm_encoder_hidden_size_list, cfg.bco.model.action_space)
         self._between = made.to(self._device)
+        self._scheduler = parts.learner.policy.get_attribute("lr_scheduler")
+        self._num_epochs = 0
+        parts.saved["cloning"] = self
+
+    def state_dict(self) -> StateDict:
+        """The model of the actions, the expert's steps, and the epochs, by which the learning rate goes."""
+        return {
+            "model": self._between.state_dict(),
+            "share": self._share,
+            "num_epochs": self._num_epochs,
+            "expert": self._expert.rows_at(slice(None)),
+        }
+
+    def load_state_dict(self, state: StateDict) -> None:
+        """Go on from a state."""
+        self._between.load_state_dict(state["model"])
+        self._share = state["share"]
+        for _ in range(state["num_epochs"]):
+            self._end_epoch()
+        self._expert = BCODataset(state["expert"])
 
     def collect(self) -> None:
         parts = self._parts
@@ -284,13 +304,16 @@ class ObservationCloningPath(DataPath):
             logger.info("%.1f %% of the expert's actions are found from its observations", 100 * hits.mean())
 
     def batches(self) -> Iterator[Samples]:
-        scheduler = self._parts.learner.policy.get_attribute("lr_scheduler")
         for _ in range(self._epochs):
             order = np.random.permutation(len(self._rows))
             for start in range(0, len(order), self._batch_size):
                 yield self._rows[order[start : start + self._batch_size]]
-            if scheduler is not None:
-                scheduler.step()
+            self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        self._num_epochs += 1
+        if self._scheduler is not None:
+            self._scheduler.step()
 
     def _learn(self, steps: BCODataset) -> None:
         """Learn the actions between the agent's observations."""

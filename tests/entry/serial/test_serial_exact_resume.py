@@ -19,6 +19,7 @@ from ding.config import read_config
 from ding.data.safe_file import read_tree
 from ding.entry import (
     serial_pipeline,
+    serial_pipeline_bco,
     serial_pipeline_dqfd,
     serial_pipeline_onpolicy,
     serial_pipeline_r2d3,
@@ -29,6 +30,7 @@ from ding.entry.serial.run_state import newest_checkpoint
 from ding.envs import DingEnvWrapper
 from ding.envs.env.state import EnvStateError
 from ding.utils.checkpoint import read_manifest
+from ding.utils.data import naive_save
 from ding.worker import SampleSerialCollector
 from tests.entry.serial.test_expert_path import prepared
 
@@ -279,6 +281,35 @@ def test_half_and_half_is_the_whole_of_phases(name, half) -> None:
             snapshot = newest_checkpoint(exp_name)
             state = read_tree(snapshot / "state.safetensors", "ding.run_state")
             assert state["kept_samples"]["batches"] or limit > half
+        digests.append((snapshot.name, digest_of(snapshot)))
+    assert digests[0] == digests[1]
+
+
+def test_half_and_half_is_the_whole_of_cloning_observations() -> None:
+    main, create = read_config(CONFIGS / "cartpole_bco_config.py")
+    main.env.update(collector_env_num=2, evaluator_env_num=2, n_evaluator_episode=2, stop_value=1e9)
+    main.policy.model.encoder_hidden_size_list = [8, 8]
+    main.policy.collect.update(n_episode=8, model_path=None, data_path="d.pkl")
+    main.policy.learn.update(batch_size=4, train_epoch=2, lr_decay=True, decay_epoch=2, warmup_epoch=1)
+    main.bco.update(alpha=0.5)
+    steps = [{"obs": np.full(4, t / 8, np.float32), "next_obs": np.full(4, (t + 1) / 8, np.float32)} for t in range(8)]
+    episodes = [[{**step, "action": np.array([t % 2])} for t, step in enumerate(steps[:length])] for length in (3, 8)]
+    half, digests = 12, []  # two passes of two epochs of three batches
+    naive_save(episodes, "d.pkl")
+    for exp_name, limits in (("whole", (2 * half,)), ("parts", (half, 2 * half))):
+        snapshot = None
+        for limit in limits:
+            config = deepcopy(main)
+            config.exp_name, config.policy.learn.run_state_freq = exp_name, half
+            if snapshot is not None:
+                hook = {"hook": {"load_ckpt_before_run": str(snapshot)}}
+                config.policy.learn.update(resume_training=True, learner=EasyDict(hook))
+                # Those of the run before are taken.
+                naive_save(episodes[:1], "d.pkl")
+            serial_pipeline_bco(
+                (config, create), read_config(CONFIGS / "cartpole_dqn_config.py"), 3, max_train_iter=limit
+            )
+            snapshot = newest_checkpoint(exp_name)
         digests.append((snapshot.name, digest_of(snapshot)))
     assert digests[0] == digests[1]
 

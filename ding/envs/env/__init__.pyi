@@ -1,3 +1,4 @@
+from ding.envs.env._making import make_gym_env as make_gym_env
 from ding.envs.env.base_env import BaseEnv as BaseEnv
 from ding.envs.env.base_env import BaseEnvTimestep as BaseEnvTimestep
 from ding.envs.env.base_env import create_model_env as create_model_env

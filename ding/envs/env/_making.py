@@ -34,7 +34,16 @@ _DRAW_IN_STEP = ("gymnasium.envs.box2d.lunar_lander:LunarLander",)
 
 
 def make_gym_env(env_id: str, **kwargs: Any) -> AnyEnv:
-    """``gymnasium.make`` without its per-step checks; it can render to arrays where the env is able to.
+    """``gymnasium.make``, for the ids of public configs too; the env can render to arrays where it is able to.
+
+    An id that gymnasium no longer builds (``LunarLander-v2``, ``Hopper-v3``) gives its newest version, with a warning.
+    Games of Atari, MiniGrid and gym-hybrid need no import before. There are no checks at each step: the caller resets
+    before it steps.
+
+    Args:
+        env_id: id of a registered env; ``package.module:Env-v0`` imports the module first.
+        kwargs: for the construction of the env. ``render_mode`` is ``rgb_array`` unless it is given, where the env has
+            that mode.
 
     Raises:
         EnvConfigError: no env of that id is registered.

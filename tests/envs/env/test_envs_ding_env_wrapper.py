@@ -17,6 +17,7 @@ from ding.envs import (
     get_default_wrappers,
     get_env_cls,
     get_vec_env_setting,
+    make_gym_env,
 )
 from ding.envs.env.env_implementation_check import (
     check_all,
@@ -478,3 +479,19 @@ def test_an_env_as_a_model_of_the_world():
     assert env.reset().shape == (4,)
     env.close()
     assert (cfg.type, cfg.import_names) == ("gymnasium", ["ding.envs"])
+
+
+class TestMakeGymEnv:
+    def test_it_renders_to_arrays_and_takes_arguments(self):
+        env = make_gym_env("CartPole-v1", max_episode_steps=3)
+        env.reset(seed=0)
+        assert env.render().dtype == np.uint8
+        assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
+        assert make_gym_env("CartPole-v1", render_mode=None).render_mode is None
+
+    def test_an_id_that_is_not_built_any_more(self):
+        assert make_gym_env("Taxi-v2").spec.id in gymnasium.registry
+
+    def test_an_id_that_nobody_registered(self):
+        with pytest.raises(ValueError, match="did you mean CartPole-v1"):
+            make_gym_env("CartPol-v1")

@@ -1,7 +1,8 @@
 """Imports of packages that are others here, and names of ``ding`` that are not there.
 
 ====================== ==============================================================================================
-``gym``                becomes ``gymnasium``
+``gym``                becomes ``gymnasium``; its MuJoCo envs are reported
+``pettingzoo.mpe``     becomes ``mpe2``
 ``dizoo`` envs         become those of :mod:`ding.envs.zoo`
 ``dizoo`` configs      become modules beside the script, where a file of that name is there
 ``ditk.logging``       becomes ``logging``; ``basicConfig`` where the level of its root logger is set, which is shown
@@ -17,6 +18,7 @@ import re
 from collections.abc import Iterator
 from types import ModuleType
 
+from ding.entry.migrate.module import Module
 from ding.entry.migrate.script import Script
 from ding.utils.import_helper import built_in_env_module
 from ding.utils.names import nearest
@@ -30,6 +32,12 @@ _OTHERS = {
     "mujoco_py": "the envs of gymnasium use the package mujoco",
     "d4rl": "its data sets are read from the published HDF5 files (docs/migration.md)",
 }
+_MPE = "pettingzoo.mpe"
+_MUJOCO = "gym.envs.mujoco"
+_MUJOCO_TEXT = (
+    "the classes of gymnasium.envs.mujoco are others (AntEnv is in ant_v5): they take an observation_space, and have "
+    "data and model in place of sim"
+)
 # What pip installs with DI-engine and not with this package, by the names of their modules.
 _BROUGHT = {
     *("hickle", "trueskill", "requests", "responses", "tabulate", "yaml", "enum_tools", "urlobject", "pynng", "redis"),
@@ -37,30 +45,32 @@ _BROUGHT = {
 }
 
 
-def migrate_imports(script: Script) -> dict[str, str]:
-    """Replace and report imports; returns what the names of imported packages stand for, e.g. ``np`` -> ``numpy``."""
-    bound: dict[str, str] = {}
+def migrate_imports(script: Script, module: Module) -> None:
+    """Replace and report imports, attributes of imported modules, and texts that name modules."""
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 _import(script, alias)
-                name = alias.asname or alias.name.partition(".")[0]
-                bound[name] = alias.name if alias.asname else name
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             _import_from(script, node)
-            bound |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    for chain, name in _attribute_chains(script.tree, bound):
+    for chain, name in _attribute_chains(script.tree, module):
         _attribute(script, chain, name)
     parts = {id(part) for node in ast.walk(script.tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             _module_name(script, node, node.value, id(node) not in parts)
-    return bound
 
 
 def _import(script: Script, alias: ast.alias) -> None:
     package = alias.name.partition(".")[0]
-    if package == "gym":
+    if _is_below(alias.name, _MUJOCO):
+        script.leave(alias, f"{alias.name}: {_MUJOCO_TEXT}")
+    elif _is_below(alias.name, _MPE):
+        if alias.asname and find(_mpe2(alias.name)) is not None:
+            script.replace(alias, f"{_mpe2(alias.name)} as {alias.asname}")
+        else:
+            script.leave(alias, _mpe_text(alias.name))
+    elif package == "gym":
         new = alias.name.replace("gym", "gymnasium", 1)
         if find(new) is None:
             script.leave(alias, f"{new}: there is no such module")
@@ -84,7 +94,15 @@ def _import_from(script: Script, node: ast.ImportFrom) -> None:
     module = str(node.module)
     package = module.partition(".")[0]
     names = [alias.name for alias in node.names]
-    if package == "gym":
+    if any(_is_below(name, _MUJOCO) for name in (module, *(f"{module}.{name}" for name in names))):
+        script.leave(node, f"{module}: {_MUJOCO_TEXT}")
+    elif _is_below(module, _MPE):
+        missing = [name for name in names if name != "*" and find(f"{_mpe2(module)}.{name}") is None]
+        for name in missing:
+            script.leave(node, _mpe_text(f"{module}.{name}"))
+        if not missing:
+            script.replace_in(node, re.escape(module), _mpe2(module))
+    elif package == "gym":
         new = module.replace("gym", "gymnasium", 1)
         missing = [name for name in names if name != "*" and find(f"{new}.{name}") is None]
         for name in missing:
@@ -112,6 +130,25 @@ def _import_from(script: Script, node: ast.ImportFrom) -> None:
         _report_other(script, node, module)
 
 
+def _is_below(name: str, module: str) -> bool:
+    return f"{name}.".startswith(f"{module}.")
+
+
+def _mpe2(name: str) -> str:
+    """The name in mpe2 of something in ``pettingzoo.mpe``."""
+    return name.replace(_MPE, "mpe2", 1)
+
+
+def _mpe_text(name: str) -> str:
+    new = _mpe2(name)
+    if find("mpe2") is None:
+        return f"{name}: it is in the package mpe2 now, as {new}; install it and run this again"
+    owner, _, last = (_first_missing(new) or "").rpartition(".")
+    near = nearest(last, dir(find(owner) or [])) if owner else None
+    text = f"{name}: it is in the package mpe2 now"
+    return f"{text}; the nearest name is {owner}.{near}" if near else f"{text}, as {new}"
+
+
 def _show_root_logger(script: Script, logging: str) -> None:
     """The root logger of ditk writes to the console, that of Python nowhere until it is configured."""
     for node in ast.walk(script.tree):
@@ -130,23 +167,27 @@ def _report_other(script: Script, node: ast.AST, module: str) -> None:
         script.leave(node, f"{module}: it comes with DI-engine and not with this package; `pip install` it")
 
 
-def _attribute_chains(tree: ast.AST, bound: dict[str, str]) -> Iterator[tuple[ast.Attribute, str]]:
+def _attribute_chains(tree: ast.AST, module: Module) -> Iterator[tuple[ast.Attribute, str]]:
     """Attributes of imported modules of gym and ding with their full names, the longest of each expression."""
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute) or id(node) in inner:
-            continue
-        parts: list[str] = []
-        root: ast.expr = node
-        while isinstance(root, ast.Attribute):
-            parts.append(root.attr)
-            root = root.value
-        home = bound.get(root.id, "") if isinstance(root, ast.Name) else ""
-        if home.partition(".")[0] in ("gym", "ding"):
-            yield node, ".".join([home, *reversed(parts)])
+        if isinstance(node, ast.Attribute) and id(node) not in inner:
+            name = module.full_name(node)
+            # Of a name that an import statement brings, the statement is reported.
+            brought = next((full for full in module.names.values() if full != "gym" and _is_below(name, full)), "")
+            if _is_below(brought, _MUJOCO) or _is_below(brought, _MPE):
+                continue
+            if name.partition(".")[0] in ("gym", "ding") or _is_below(name, _MPE):
+                yield node, name
 
 
 def _attribute(script: Script, node: ast.Attribute, name: str) -> None:
+    if _is_below(name, _MPE):
+        script.leave(node, _mpe_text(name))
+        return
+    if _is_below(name, _MUJOCO):
+        script.leave(node, f"{name}: {_MUJOCO_TEXT}")
+        return
     if name.startswith("gym."):
         name = name.replace("gym", "gymnasium", 1)
     elif not isinstance(find(name.rpartition(".")[0]), ModuleType):
@@ -169,6 +210,8 @@ def _module_name(script: Script, node: ast.Constant, name: str, whole: bool) -> 
         else:
             quote = script.source(node)[-1]
             script.replace(node, f"{quote}{home}{quote}")
+    elif whole and re.fullmatch(r"pettingzoo\.mpe(\.\w+)+", name):
+        script.leave(node, _mpe_text(name))
     elif name.startswith(("dizoo.", "dizoo/")):
         # A name that is put together when the script runs.
         script.leave(node, f"{name!r}: dizoo is not part of this package")

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ding.entry.migrate.calls import migrate_calls
+from ding.entry.migrate.arrays import migrate_arrays
 from ding.entry.migrate.configs import migrate_configs
+from ding.entry.migrate.envs import migrate_envs
 from ding.entry.migrate.imports import migrate_imports
+from ding.entry.migrate.making import migrate_making
+from ding.entry.migrate.module import Module
 from ding.entry.migrate.script import Script
 from ding.entry.migrate.wrappers import migrate_wrappers
 from ding.utils.file_helper import atomic_write
@@ -16,7 +19,7 @@ def migrate(paths: Sequence[str], write: bool, echo: Callable[[str], None]) -> b
 
     Args:
         paths: files and folders.
-        write: write what is replaced into the files. Without it, a file with replacements has something left to do.
+        write: write what is replaced into the files.
         echo: prints a line.
     """
     files = list(dict.fromkeys(file for path in paths for file in _files(Path(path))))
@@ -40,7 +43,7 @@ def migrate(paths: Sequence[str], write: bool, echo: Callable[[str], None]) -> b
                 target.write(script.content())
     done = "" if not changed else " (written)" if write else " (not written: give --write)"
     echo(f"{_count(len(files), 'file')}, {changed} with replacements{done}; {_count(left, 'thing')} left to do")
-    return left == 0 and (write or changed == 0)
+    return left == 0
 
 
 def migrated(file: Path) -> Script:
@@ -50,9 +53,12 @@ def migrated(file: Path) -> Script:
         SyntaxError: it is no Python.
     """
     script = Script(file)
-    bound = migrate_imports(script)
-    migrate_calls(script, bound)
-    migrate_wrappers(script, bound)
+    module = Module(file, script.tree)
+    migrate_imports(script, module)
+    migrate_arrays(script, module)
+    migrate_making(script, module)
+    migrate_envs(script, module)
+    migrate_wrappers(script, module)
     migrate_configs(script)
     return script
 

@@ -42,6 +42,10 @@ class Script:
         self.notes: set[Finding] = set()
         self._starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
         self._edits: dict[tuple[int, int], str] = {}
+        # What is written between characters; lines come after what is written on the line before them.
+        self._added: dict[int, list[str]] = {}
+        self._added_lines: dict[int, list[str]] = {}
+        self._once: set[tuple[ast.AST, str]] = set()
 
     def leave(self, node: ast.AST | None, text: str) -> None:
         """Report what the user has to see to, at the line of a node or at the first one."""
@@ -72,18 +76,21 @@ class Script:
         if match is not None:
             self._edits[match.span()] = text
 
+    def replace_arguments(self, call: ast.Call, text: str) -> None:
+        """Write ``(text)`` in place of the arguments of a call and their parentheses."""
+        (_, start), (_, end) = self.span(call.func), self.span(call)
+        self._edits[start, end] = f"({text})"
+
     def add_before(self, node: ast.AST, text: str) -> None:
         """Write ``text`` before a node, in which other things may be replaced."""
-        start, _ = self.span(node)
-        self._edits[start, start] = text
+        self._added.setdefault(self.span(node)[0], []).append(text)
 
     def add_after(self, node: ast.AST, text: str) -> None:
         """Write ``text`` after a node, in which other things may be replaced."""
-        _, end = self.span(node)
-        self._edits[end, end] = text
+        self._added.setdefault(self.span(node)[1], []).append(text)
 
-    def add_line_after(self, node: ast.stmt, text: str) -> bool:
-        """Write a line after a statement, as far to the right; ``False`` where other code is on its line."""
+    def add_lines_after(self, node: ast.stmt, *lines: str) -> bool:
+        """Write lines after a statement, as far to the right; ``False`` where other code is on its line."""
         start, end = self.span(node)
         line = re.compile(r"[ \t]*(#[^\r\n]*)?(\r\n|\r|\n|$)").match(self.text, end)
         before = self.text[self._starts[node.lineno - 1] : start]
@@ -91,14 +98,31 @@ class Script:
             return False
         newline = line.group(2) or "\n"
         where = line.end() - len(line.group(2))
-        self._edits[where, where] = f"{newline}{before}{text}"
+        self._added_lines.setdefault(where, []).extend(f"{newline}{before}{text}" for text in lines)
+        return True
+
+    def add_once(self, node: ast.AST, text: str) -> bool:
+        """Write a line after a statement, or a text after another node, unless that was done before.
+
+        Returns:
+            ``False`` where other code is on the line of the statement.
+        """
+        if (node, text) not in self._once:
+            if not isinstance(node, ast.stmt):
+                self.add_after(node, text)
+            elif not self.add_lines_after(node, text):
+                return False
+            self._once.add((node, text))
         return True
 
     @property
     def migrated(self) -> str:
         """The text with everything replaced."""
         result, position = [], 0
-        for (start, end), text in sorted(self._edits.items()):
+        edits = [(span, text) for span, text in self._edits.items()]
+        for added in (self._added, self._added_lines):
+            edits += [((where, where), "".join(texts)) for where, texts in added.items()]
+        for (start, end), text in sorted(edits, key=lambda edit: edit[0]):
             if start < position:
                 continue  # inside of a piece that is replaced already; the next run sees to it
             result += [self.text[position:start], text]

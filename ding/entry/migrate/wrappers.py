@@ -1,36 +1,30 @@
-"""Wrappers of gym that a file defines: gymnasium has five values of ``step`` and two of ``reset``."""
+"""Wrappers of gym that a file defines: gymnasium has five values of ``step``, two of ``reset``, and its arguments."""
 
 import ast
-from collections.abc import Iterator
 
+from ding.entry.migrate.module import Module, calls
+from ding.entry.migrate.origins import is_wrapper
 from ding.entry.migrate.script import Script
 
-_ENV = ("self.env", "super()")
 
-
-def migrate_wrappers(script: Script, bound: dict[str, str]) -> None:
-    """Replace what the methods ``step`` and ``reset`` of wrappers unpack and return.
+def migrate_wrappers(script: Script, module: Module) -> None:
+    """Replace what the methods ``step`` and ``reset`` of wrappers unpack, pass on and return.
 
     Args:
         script: the file.
-        bound: what the names of imported packages stand for.
+        module: its names.
     """
-    for cls in _wrappers(script.tree, bound):
+    for cls in [node for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef)]:
+        if not is_wrapper(module, cls, ("gym.",)):
+            continue
         for method in cls.body:
             if isinstance(method, ast.FunctionDef) and method.name in ("step", "reset"):
                 done = _step(script, method) if method.name == "step" else _reset(script, method)
                 if not done:
                     text = "(obs, reward, terminated, truncated, info)" if method.name == "step" else "(obs, info)"
                     script.leave(method, f"{cls.name}.{method.name}: a wrapper of gymnasium returns {text}")
-
-
-def _wrappers(tree: ast.AST, bound: dict[str, str]) -> Iterator[ast.ClassDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            bases = (ast.unparse(base).partition(".") for base in node.bases)
-            names = [f"{bound.get(first, '')}{dot}{rest}" for first, dot, rest in bases]
-            if any(name.startswith("gym.") and name.endswith("Wrapper") for name in names):
-                yield node
+                elif method.name == "reset":
+                    _take_arguments(script, method)
 
 
 def _step(script: Script, method: ast.FunctionDef) -> bool:
@@ -64,6 +58,25 @@ def _reset(script: Script, method: ast.FunctionDef) -> bool:
     return True
 
 
+def _take_arguments(script: Script, method: ast.FunctionDef) -> None:
+    """``def reset(self)``: gymnasium passes a seed and options, down to the env."""
+    args = method.args
+    last = [*args.posonlyargs, *args.args, *args.defaults, args.vararg, *args.kwonlyargs, *args.kw_defaults]
+    nodes = sorted((node for node in last if node is not None), key=script.span)
+    if args.kwarg is not None or not nodes:
+        return
+    inner = [call for call in calls(method) if _is_call(call, "reset")]
+    if any(keyword.arg in ("seed", None) for call in inner for keyword in call.keywords):
+        return  # it has its own way to take a seed
+    script.add_after(nodes[-1], ", **kwargs")
+    for call in inner:
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if given:
+            script.add_after(max(given, key=script.span), ", **kwargs")
+        else:
+            script.replace_arguments(call, "**kwargs")
+
+
 def _taken(method: ast.FunctionDef) -> list[ast.expr]:
     """Targets that get what the wrapped env's method of the same name returns."""
     assigned = [node for node in ast.walk(method) if isinstance(node, ast.Assign)]
@@ -75,4 +88,8 @@ def _returned(method: ast.FunctionDef) -> list[ast.expr]:
 
 
 def _is_call(value: ast.expr, name: str) -> bool:
-    return isinstance(value, ast.Call) and ast.unparse(value.func) in [f"{env}.{name}" for env in _ENV]
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute) or value.func.attr != name:
+        return False
+    owner = value.func.value
+    is_super = isinstance(owner, ast.Call) and ast.unparse(owner.func) == "super"
+    return is_super or ast.unparse(owner) == "self.env"

@@ -19,5 +19,11 @@ def did_you_mean(name: object, candidates: Iterable[object]) -> str:
         return " No names are known."
     close = nearest(name, known)
     hint = f" Did you mean {close!r}?" if close is not None else ""
+    return f"{hint} Known names: {listed(known)}."
+
+
+def listed(names: Iterable[object]) -> str:
+    """The names in their order, the first of many, for a message."""
+    known = sorted(str(name) for name in names)
     more = f", ... ({len(known)} in all)" if len(known) > _MAX_LISTED else ""
-    return f"{hint} Known names: {', '.join(known[:_MAX_LISTED])}{more}."
+    return f"{', '.join(known[:_MAX_LISTED])}{more}"

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY, default_helper
 
 # Steps before the running statistics are used.

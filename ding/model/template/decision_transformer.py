@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
-from ding.model.template._q_base import make_encoder
+from ding.model.common.shapes import ObsShape
+from ding.model.template.q_model import make_encoder
 from ding.utils import MODEL_REGISTRY
 from ding.utils.default_helper import map_nested
 

@@ -13,9 +13,9 @@ from ding.data.roles import CollectMode
 from ding.data.transition_batch import joined_samples
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import as_batch
 from ding.framework.middleware.functional.data_processor import push_rows
 from ding.framework.middleware.functional.enhancer import segment_ends
+from ding.framework.middleware.trees import as_batch
 from ding.framework.task import Role
 from ding.policy.base_policy import Policy
 from ding.rl_utils import gae, gae_data

@@ -11,7 +11,7 @@ from ding.data.buffer.errors import NotEnoughDataError
 from ding.data.transition_batch import joined_samples
 from ding.framework.context import Context, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import as_batch
+from ding.framework.middleware.trees import as_batch
 from ding.framework.task import Role
 from ding.rl_utils import get_nstep_return_data
 from ding.utils import one_time_warning

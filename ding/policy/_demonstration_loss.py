@@ -10,7 +10,7 @@ import torch
 from ding.policy._q_loss import Network, QLoss, greedy, mean_values, next_values
 from ding.policy._r2d2_loss import advance, first_step_values, mask_at, shared_loss, valid_steps
 from ding.rl_utils import dqfd_nstep_td_data, dqfd_nstep_td_error, dqfd_nstep_td_error_with_rescale
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 class DemonstrationWeights(NamedTuple):

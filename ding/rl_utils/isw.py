@@ -4,7 +4,7 @@ import torch
 
 from ding.rl_utils._types import PolicyOutput
 from ding.rl_utils.policy_dist import policy_of
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 _SPACES = ("discrete", "continuous")
 

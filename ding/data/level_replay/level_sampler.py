@@ -19,7 +19,7 @@ import torch
 
 from ding.data.roles import StateDict
 from ding.utils import Configurable, deep_merge_dicts
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 Columns = Mapping[str, torch.Tensor]
 

@@ -16,7 +16,7 @@ from ding.entry.serial_entry import InputConfig
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 def serial_pipeline_dqfd(

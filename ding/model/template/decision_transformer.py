@@ -14,7 +14,7 @@ from torch import nn
 from ding.model.common.shapes import ObsShape
 from ding.model.template.q_model import make_encoder
 from ding.utils import MODEL_REGISTRY
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 _CONV_SIZES = (32, 64, 64)
 

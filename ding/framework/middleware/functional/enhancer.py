@@ -101,10 +101,10 @@ def nstep_reward_enhancer(cfg: EasyDict) -> Callable[[OnlineRLContext], None]:
 def split_into_segments(rows: Sequence[Any], end_idx: Sequence[int]) -> TransitionBatch:
     """Return L consecutive transitions as a batch with one segment for each episode, or part of one."""
     batch = as_batch(rows)
-    return TransitionBatch(batch.columns, np.diff(np.flatnonzero(segment_ends(batch, end_idx)), prepend=-1))
+    return TransitionBatch(batch.columns, np.diff(np.flatnonzero(segment_end_flags(batch, end_idx)), prepend=-1))
 
 
-def segment_ends(batch: TransitionBatch, end_idx: Sequence[int]) -> np.ndarray:
+def segment_end_flags(batch: TransitionBatch, end_idx: Sequence[int]) -> np.ndarray:
     """Return bool ``[L]``: after which of L consecutive transitions another episode or environment begins.
 
     At a time limit ``done`` is False; there the number of the episode shows its end.

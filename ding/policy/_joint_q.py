@@ -17,7 +17,7 @@ from ding.policy._recurrent import RecurrentQPolicy
 from ding.policy._segments import marked_real
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 JointNetwork = Callable[..., Mapping[str, Any]]
 """``{'obs', 'prev_state'[, 'action']}`` of T steps to ``total_q`` ``[T, B]``, ``logit`` and ``next_state``; see

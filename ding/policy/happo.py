@@ -18,10 +18,10 @@ from ding.policy._segments import minibatches
 from ding.policy.common_utils import float_columns
 from ding.policy.errors import PolicyConfigError
 from ding.policy.ppo import PPOPolicy
-from ding.rl_utils._policy_dist import policy_of
+from ding.rl_utils.policy_dist import policy_of
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY, RunningMeanStd, deep_merge_dicts
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 _FIELDS = ("obs", "action", "logit", "value", "adv", "return", "weight", "factor")
 _SHARED = ("reward", "done", "traj_flag", "weight")

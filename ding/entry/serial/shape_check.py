@@ -13,7 +13,7 @@ from ding.config import ConfigValueError
 from ding.data.roles import EnvManager
 from ding.envs.env_manager import EnvDataError
 from ding.model import PDQN, DiscreteQAC
-from ding.model.template._q_base import QModel
+from ding.model.template.q_model import QModel
 from ding.policy import Policy
 
 

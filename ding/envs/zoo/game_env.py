@@ -8,7 +8,7 @@ import numpy as np
 
 from ding.data import BaseEnvTimestep
 from ding.envs.env.base_env import BaseEnv
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 # Rewards of both players by their actions.
 _PAYOFFS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step
 from ding.utils import install_line, require_extra
 
 logger = logging.getLogger(__name__)

@@ -25,7 +25,8 @@ JointNetwork = Callable[..., Mapping[str, Any]]
 
 #: The keys that all of them have.
 JOINT_Q_CONFIG: dict[str, Any] = {
-    "cuda": False,
+    # (bool or 'auto') Whether to use a GPU: True needs one, 'auto' takes it where there is one.
+    "cuda": "auto",
     "on_policy": False,
     "priority": False,
     "priority_IS_weight": False,

@@ -51,6 +51,8 @@ class DTPolicy(Policy):
     or dicts (``model.state_dim``) go through an encoder, and actions over them are drawn.
     """
 
+    optional_keys = {"": "evaluator_env_num"}
+
     config = {
         "type": "dt",
         "cuda": False,

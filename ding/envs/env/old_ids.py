@@ -39,7 +39,7 @@ def _successor(env_id: str, version: int | None = None) -> EnvSpec:
     namespace, name, _ = parse_env_id(env_id)
     registered = gymnasium.registry.values()
     versions = {spec.version or 0: spec for spec in registered if (spec.namespace, spec.name) == (namespace, name)}
-    spec = deepcopy(versions.get(version, versions[max(versions)]))
+    spec = deepcopy(versions[version if version in versions else max(versions)])
     if spec.version == _MUJOCO_VERSION:
         spec.kwargs.update(_MUJOCO_ARGUMENTS.get(name, {}))
     logger.warning("env.env_id: gymnasium no longer has %s; %s is used", env_id, spec.id)

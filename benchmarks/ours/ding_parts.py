@@ -169,7 +169,7 @@ class Parts:
 
 def joined_updates(learner: Any, updates: int) -> int:
     """How many updates of a pass this project's policy takes in one call: a divisor of ``updates``."""
-    from ding.policy._compiled_updates import joined_updates as in_calls_of
+    from ding.policy.compiled_updates import joined_updates as in_calls_of
 
     return in_calls_of(updates, learner.policy.get_attribute("updates_per_call"))
 

@@ -12,7 +12,7 @@ from ding.config.example.PPOF import supported_env_cfg
 from ding.data.roles import CollectMode, EnvManager, EvalMode
 from ding.envs import DingEnvWrapper
 from ding.framework.middleware import PPOFStepCollector, multistep_trainer, ppof_adv_estimator
-from ding.framework.middleware._trees import TreeMode
+from ding.framework.middleware.trees import TreeMode
 from ding.policy import PPOFPolicy
 from ding.utils import deep_merge_dicts, did_you_mean
 

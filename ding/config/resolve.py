@@ -125,6 +125,10 @@ def _import_home(registry: str) -> None:
             raise
 
 
+#: Types of policies in configs of the original API that it does not register itself -> the registered ones.
+RENAMED_POLICIES = {"cql_discrete": "discrete_cql", "sac_discrete": "discrete_sac"}
+
+
 def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
     shown, suffix = name, "_command"
     if registry == "policy" and name.endswith(suffix):
@@ -141,6 +145,8 @@ def _unknown(registry: str, name: str, where: str, known: list[str]) -> str:
     missing = missing_type(registry, shown)
     if missing is not None:
         return f"{where}.type: {missing}"
+    if registry == "policy" and shown in RENAMED_POLICIES:
+        return f"{where}.type: no policy is registered as {shown!r}, it is {RENAMED_POLICIES[shown]!r} here"
     text = f"{where}.type: no {registry} is registered as {shown!r}.{did_you_mean(shown, known)}"
     if nearest(shown, known) is None:
         text += " Where a file of yours registers it, name its module in import_names, or give that file: -c FILE."

@@ -27,8 +27,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ding.data._maps import private_map
-from ding.data._tree_codec import ArrayLike, decode_tree, encode_tree
 from ding.data.columns import DataError
+from ding.data.tree_codec import ArrayLike, decode_tree, encode_tree
 from ding.utils.file_helper import atomic_write
 
 # As many axes as torch's arrays and older numpy's may have.
@@ -57,7 +57,7 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "st
     Args:
         path: the file.
         tree: dicts (keys: texts and ints), lists, tuples, tensors, arrays, ``TransitionBatch``es, texts, numbers and
-            ``None``. Rows that a storage gives as :class:`~ding.data._tree_codec.PickedRows` are read as they are
+            ``None``. Rows that a storage gives as :class:`~ding.data.tree_codec.PickedRows` are read as they are
             written.
         kind: what the file holds; :func:`read_tree` asks for the same.
         layout: form of the data, which other readers find in the metadata; ``None``: no such field.

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ding.envs.env._making import make_gym_env
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
+from ding.envs.env.making import make_gym_env
 
 
 def env(cfg: Mapping[str, Any], seed_api: bool = True, caller: str = "collector", **kwargs: Any) -> DingEnvWrapper:

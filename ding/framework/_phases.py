@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import GeneratorType
 from typing import Any
 
-from ding.utils.default_helper import add_note
+from ding.utils.messages import add_note
 
 Phases = Generator[Any, Any, Any]
 Middleware = Callable[[Any], Any]

@@ -22,7 +22,7 @@ from ding.parallel.launch import (
     shared_run_dir,
 )
 from ding.utils.credentials import RUN_TOKEN_VARIABLE
-from ding.utils.default_helper import add_note
+from ding.utils.messages import add_note
 
 logger = logging.getLogger(__name__)
 

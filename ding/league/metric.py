@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ding.utils.default_helper import check_choice
 from ding.utils.errors import InvalidArgumentError, UnknownKeyError
-from ding.utils.names import did_you_mean
+from ding.utils.names import check_choice, did_you_mean
 
 # What a game is worth to a player.
 _RESULTS = ("wins", "draws", "losses")

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from ding.model.wrapper.model_wrappers import BaseModelWrapper, IModelWrapper
-from ding.policy._compiled_graphs import CompiledGraph, CompiledGraphs, leaves_of, rebuilt
+from ding.policy._compiled_graphs import CompiledGraph, CompiledGraphs, leaves_of, with_leaves
 from ding.torch_utils.graph.recording import Graph, NotRecordable, current_recording, record
 
 _MODES = ("collect", "eval")
@@ -138,7 +138,7 @@ class _Form:
                 raise NotRecordable("what its network gives has not a row of float32 for each environment")
             if not results or not _is_plain(output):
                 raise NotRecordable("its network gives other things than tensors")
-            self._empty = rebuilt(output, [torch.empty(0)] * len(results))
+            self._empty = with_leaves(output, [torch.empty(0)] * len(results))
             flat = type(output) is dict and len(output) == len(results)
             self._names = list(output) if flat else []
             # The next call changes the place of the observations.
@@ -158,7 +158,7 @@ class _Form:
         tensors = compiled.run([self.obs])
         if count < len(self.obs):
             tensors = [tensor[:count] for tensor in tensors]
-        return dict(zip(self._names, tensors)) if self._names else rebuilt(self._empty, list(tensors))
+        return dict(zip(self._names, tensors)) if self._names else with_leaves(self._empty, list(tensors))
 
 
 def _name(node: torch.fx.Node) -> str:

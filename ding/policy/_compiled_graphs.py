@@ -1,5 +1,5 @@
 """Graphs of what a policy does with its networks, recorded and compiled: what learning
-(:mod:`ding.policy._compiled_updates`) and acting (:mod:`ding.policy._compiled_acting`) have in common.
+(:mod:`ding.policy.compiled_updates`) and acting (:mod:`ding.policy._compiled_acting`) have in common.
 
 There is a graph for each form of what comes in. Where it is compiled in the background, its place is taken by eager
 calls until it is ready. What cannot be recorded or compiled runs eagerly, with one line that says why.
@@ -238,14 +238,14 @@ def leaves_of(batch: Any) -> list[torch.Tensor]:
     return []
 
 
-def rebuilt(batch: Any, leaves: list[torch.Tensor]) -> Any:
+def with_leaves(batch: Any, leaves: list[torch.Tensor]) -> Any:
     """``batch`` with ``leaves`` in the places of its tensors; they are taken from the list."""
     if isinstance(batch, torch.Tensor):
         return leaves.pop(0)
     if isinstance(batch, Mapping):
-        return {key: rebuilt(value, leaves) for key, value in batch.items()}
+        return {key: with_leaves(value, leaves) for key, value in batch.items()}
     if isinstance(batch, (list, tuple)):
-        return type(batch)([rebuilt(value, leaves) for value in batch])
+        return type(batch)([with_leaves(value, leaves) for value in batch])
     return batch
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ding.policy._q_loss import Network, QLoss, next_values
+from ding.policy._q_loss import Network, QLoss, double_q_values
 from ding.policy.qrdqn import QRDQNPolicy
 from ding.rl_utils import qrdqn_nstep_td_data, qrdqn_nstep_td_error
 from ding.utils import POLICY_REGISTRY
@@ -24,7 +24,7 @@ def discrete_cql_loss(
         network, target_network, batch: as for :func:`ding.policy.qrdqn.qrdqn_loss`.
     """
     output = network(batch["obs"])
-    target, next_action = next_values(network, target_network, batch)
+    target, next_action = double_q_values(network, target_network, batch)
     data = qrdqn_nstep_td_data(
         output["q"], target["q"], batch["action"], next_action, batch["reward"], batch["done"], output["tau"],
         batch["weight"],

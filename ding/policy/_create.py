@@ -7,7 +7,7 @@ from easydict import EasyDict
 
 from ding.policy.errors import PolicyConfigError
 from ding.torch_utils.threads import apply_fitted_num_threads
-from ding.utils import POLICY_REGISTRY, import_module
+from ding.utils import POLICY_REGISTRY
 
 
 def create_policy(cfg: EasyDict, **kwargs: Any) -> Any:
@@ -21,18 +21,14 @@ def create_policy(cfg: EasyDict, **kwargs: Any) -> Any:
         PolicyConfigError: ``cfg`` has no ``type``.
         UnknownNameError: no policy of that name is registered (a ``KeyError``).
     """
-    get_policy_cls(cfg)
-    return POLICY_REGISTRY.build(cfg["type"], cfg=cfg, **kwargs)
+    return POLICY_REGISTRY.build(POLICY_REGISTRY.type_of(cfg, PolicyConfigError), cfg=cfg, **kwargs)
 
 
 def get_policy_cls(cfg: EasyDict) -> Any:
     """Import ``cfg.import_names`` and return the class that is registered as ``cfg.type``; raises like
     :func:`create_policy`.
     """
-    if "type" not in cfg:
-        raise PolicyConfigError(f"policy.type is missing; the policy config has the keys {sorted(map(str, cfg))}")
-    import_module(cfg.get("import_names", []))
-    return POLICY_REGISTRY.get(cfg["type"])
+    return POLICY_REGISTRY.class_of(cfg, PolicyConfigError)
 
 
 def use_threads(setting: Any, model: torch.nn.Module, batch_size: int) -> None:

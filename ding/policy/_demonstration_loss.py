@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss, greedy, mean_values, next_values
+from ding.policy._q_loss import Network, QLoss, double_q_values, greedy, mean_values
 from ding.policy._r2d2_loss import advance, first_step_values, mask_at, shared_loss, valid_steps
 from ding.rl_utils import dqfd_nstep_td_data, dqfd_nstep_td_error, dqfd_nstep_td_error_with_rescale
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 class DemonstrationWeights(NamedTuple):
@@ -44,9 +44,9 @@ def dqfd_loss(
         of all values of the two networks.
     """
     q = network(batch["obs"])["logit"]
-    target_q, next_action = next_values(network, target_network, batch)
+    target_q, next_action = double_q_values(network, target_network, batch)
     next_batch = {**batch, "next_obs": batch["next_obs_1"]}
-    target_q_1, next_action_1 = next_values(network, target_network, next_batch)
+    target_q_1, next_action_1 = double_q_values(network, target_network, next_batch)
     data = dqfd_nstep_td_data(
         q,
         target_q["logit"],

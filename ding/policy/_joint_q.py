@@ -17,7 +17,7 @@ from ding.policy._recurrent import RecurrentQPolicy
 from ding.policy._segments import marked_real
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 JointNetwork = Callable[..., Mapping[str, Any]]
 """``{'obs', 'prev_state'[, 'action']}`` of T steps to ``total_q`` ``[T, B]``, ``logit`` and ``next_state``; see
@@ -25,7 +25,8 @@ JointNetwork = Callable[..., Mapping[str, Any]]
 
 #: The keys that all of them have.
 JOINT_Q_CONFIG: dict[str, Any] = {
-    "cuda": False,
+    # (bool or 'auto') Whether to use a GPU: True needs one, 'auto' takes it where there is one.
+    "cuda": "auto",
     "on_policy": False,
     "priority": False,
     "priority_IS_weight": False,

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ding.policy._compiled_updates import CompiledUpdates
+from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyConfigError
 from ding.torch_utils import SGD, Adam, RMSprop
 from ding.torch_utils.lr_scheduler import LinearDecay

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from ding.rl_utils._td_values import MSE, bootstrap, td_loss
+from ding.rl_utils.td import MSE, bootstrap, td_loss
 
 
 class ActorCritic(Protocol):

@@ -33,7 +33,7 @@ def greedy(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     return (logit if mask is None else logit.masked_fill(mask <= 0, -torch.inf)).argmax(-1)
 
 
-def next_values(network: Network, target_network: Network, batch: Mapping[str, Any]) -> tuple[Any, torch.Tensor]:
+def double_q_values(network: Network, target_network: Network, batch: Mapping[str, Any]) -> tuple[Any, torch.Tensor]:
     """The output of the target network for the next observations, and the actions that the network would choose there
     (double Q-learning, arXiv:1509.06461).
     """

@@ -7,7 +7,7 @@ import torch
 
 from ding.policy._q_loss import Network, QLoss, greedy
 from ding.rl_utils import q_nstep_td_data, q_nstep_td_error, q_nstep_td_error_with_rescale
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 def r2d2_loss(

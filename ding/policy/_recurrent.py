@@ -7,11 +7,11 @@ import numpy as np
 from ding.data import EnvBatch, batched
 from ding.data.columns import stack_rows
 from ding.model import model_wrap
-from ding.model.template._agent_q import StateRows
+from ding.model.common.state_rows import StateRows
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 class RecurrentQPolicy(Policy):

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from ding.policy._q_critic import priorities
 from ding.policy._sac import ActorLoss, SACPolicy, sac_critic_loss
 from ding.utils import POLICY_REGISTRY
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 @POLICY_REGISTRY.register("sqil_sac")

@@ -15,7 +15,7 @@ from ding.policy._segments import as_given, marked_real
 from ding.policy._stochastic import StochasticPolicy
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 _FIELDS = frozenset({"obs", "action", "logit", "reward", "done", "null"})
 

@@ -8,12 +8,12 @@ import torch
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._compiled_updates import joined_updates, split_rows
 from ding.policy._segments import with_advantages
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import float_columns, transition_of
+from ding.policy.compiled_updates import joined_updates, split_rows
 from ding.policy.errors import PolicyConfigError
-from ding.utils.default_helper import joined_data_parts
+from ding.utils.minibatches import joined_data_parts
 from ding.utils.names import did_you_mean
 
 # How to draw an action, and how to take the most likely one.

@@ -27,12 +27,21 @@ class ValueNormPolicy(StochasticPolicy):
         return 1.0 if self._running_mean_std is None else self._running_mean_std.std
 
     def _normed_returns(self, value: torch.Tensor, adv: torch.Tensor) -> torch.Tensor:
-        """Returns in the unit of the values, from which the statistics learn."""
-        scale = self._value_scale
-        returns = value * scale + adv
-        if self._running_mean_std is not None:
-            self._running_mean_std.update(gather_rows(returns) if self._multi_gpu else returns)
-        return returns / scale
+        """Returns in the unit of the values that learn them, see :meth:`_in_unit`."""
+        return self._in_unit(value * self._value_scale + adv, self._running_mean_std)
+
+    def _in_unit(self, returns: torch.Tensor, spread: RunningMeanStd | None) -> torch.Tensor:
+        """Returns divided by the standard deviation of all until now, these included; ``spread`` learns from them.
+
+        The next values are multiplied by the same number. The original API divides by the deviation before it, and
+        multiplies by the one after it: where returns hang on the values behind them (episodes that only a time limit
+        ends), each growth of the deviation makes the values, and by them the deviation, grow without end.
+        """
+        if spread is None:
+            return returns
+        before = spread.std
+        spread.update(gather_rows(returns) if self._multi_gpu else returns)
+        return returns / (before if self._reference_numerics else spread.std)
 
     def _extra_learn_state(self) -> dict[str, Any]:
         """What the learn state has beside network and optimiser; one of the original API lacks it."""

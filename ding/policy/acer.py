@@ -16,7 +16,7 @@ from ding.policy.common_utils import read_out
 from ding.rl_utils.acer import acer_policy_error, acer_trust_region_update, acer_value_error
 from ding.rl_utils.retrace import compute_q_retraces
 from ding.utils import POLICY_REGISTRY
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 # The logit of a forbidden action: minus infinity would give 0 / 0 in the importance ratios.
 _FORBIDDEN = -1e9

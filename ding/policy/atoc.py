@@ -71,6 +71,8 @@ class ATOCPolicy(DDPGPolicy):
                 "noise_range": {"min": -0.5, "max": 0.5},
             },
             "collect": {"noise_sigma": 0.4},
+            # (int) How often a transition is learned from.
+            "other": {"replay_buffer": {"max_use": 10}},
         },
     )
 

@@ -13,13 +13,13 @@ from ding.data.roles import ByEnv, Samples, StateDict
 from ding.model import IModelWrapper, create_model
 from ding.policy import _modes
 from ding.policy._compiled_acting import compile_acting
-from ding.policy._compiled_updates import CompiledUpdates
 from ding.policy._create import create_policy, get_policy_cls, use_threads
 from ding.policy._distributed import broadcast_module
 from ding.policy._gradient_buckets import average_gradients, backward_in_step
 from ding.policy._loading import load_parts
 from ding.policy._optimization import learn_forward, skip_nonfinite
 from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, float_columns, output_column, read_out
+from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module

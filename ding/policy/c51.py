@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss, mean_values, next_values
+from ding.policy._q_loss import Network, QLoss, double_q_values, mean_values
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import dist_nstep_td_data, dist_nstep_td_error
 from ding.utils import POLICY_REGISTRY
@@ -30,7 +30,7 @@ def c51_loss(
         v_min, v_max, n_atom: the atoms.
     """
     output = network(batch["obs"])
-    target, next_action = next_values(network, target_network, batch)
+    target, next_action = double_q_values(network, target_network, batch)
     data = dist_nstep_td_data(
         output["distribution"], target["distribution"], batch["action"], next_action, batch["reward"], batch["done"],
         batch["weight"],

@@ -38,6 +38,8 @@ class DDPGPolicy(Policy):
     limits as terminal, as the original API does.
     """
 
+    optional_keys = {"learn": "noise_sigma noise_range"}
+
     config = {
         "type": "ddpg",
         "cuda": False,
@@ -67,7 +69,7 @@ class DDPGPolicy(Policy):
             "discount_factor": 0.99,
             # (int) Updates of the critic per update of the actor.
             "actor_update_freq": 1,
-            # (bool) Whether the target's actions get noise: ``noise_sigma``, clamped to ``noise_range``.
+            # (bool) Whether the target's actions get noise: ``noise_sigma`` (0.2), clamped to ``noise_range`` if given.
             "noise": False,
         },
         "collect": {
@@ -102,7 +104,7 @@ class DDPGPolicy(Policy):
         self._learn_model = model_wrap(model, wrapper_name="base")
         self._target_model = target_network(model, learn, DDPGPolicy.config["learn"], self._reference_numerics)
         if learn.noise:
-            self._target_model = _noisy(self._target_model, learn.noise_sigma, learn.noise_range)
+            self._target_model = _noisy(self._target_model, learn.get("noise_sigma", 0.2), learn.get("noise_range"))
 
     @batched
     def _forward_learn(self, data: Samples, num_updates: int = 1) -> Any:

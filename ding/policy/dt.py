@@ -16,7 +16,7 @@ from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
 from ding.utils import POLICY_REGISTRY
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 # Of the weights that decay where states are encoded, and the betas of AdamW there.
 _DECAYING = (torch.nn.Linear, torch.nn.Conv2d)
@@ -50,6 +50,8 @@ class DTPolicy(Policy):
     ``state_mean`` and ``state_std``, which ``serial_pipeline_offline`` takes from the data set. States that are images
     or dicts (``model.state_dim``) go through an encoder, and actions over them are drawn.
     """
+
+    optional_keys = {"": "evaluator_env_num"}
 
     config = {
         "type": "dt",

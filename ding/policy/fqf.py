@@ -8,7 +8,7 @@ import torch
 from easydict import EasyDict
 
 from ding.policy._optimization import clipping_adam, clipping_rmsprop
-from ding.policy._q_loss import Network, QLoss, next_values
+from ding.policy._q_loss import Network, QLoss, double_q_values
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import fqf_calculate_fraction_loss, fqf_nstep_td_data, fqf_nstep_td_error
 from ding.utils import POLICY_REGISTRY
@@ -47,7 +47,7 @@ def fqf_loss(
     fraction_loss = fqf_calculate_fraction_loss(
         output["q_tau_i"], output["q"], output["quantiles"], batch["action"]
     ) - ent_coef * output["entropies"].mean()  # fmt: skip
-    target, next_action = next_values(network, target_network, batch)
+    target, next_action = double_q_values(network, target_network, batch)
     data = fqf_nstep_td_data(
         output["q"], target["q"], batch["action"], next_action, batch["reward"], batch["done"],
         output["quantiles_hats"], batch["weight"],

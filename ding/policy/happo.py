@@ -9,7 +9,7 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model.template.havac import agent_view
 from ding.model.wrapper.model_wrappers import BaseModelWrapper
-from ding.policy._distributed import gather_rows, of_first_rank
+from ding.policy._distributed import of_first_rank
 from ding.policy._optimization import clipping_adam
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import init_ppo_parameters, logged
@@ -18,10 +18,10 @@ from ding.policy._segments import minibatches
 from ding.policy.common_utils import float_columns
 from ding.policy.errors import PolicyConfigError
 from ding.policy.ppo import PPOPolicy
-from ding.rl_utils._policy_dist import policy_of
+from ding.rl_utils.policy_dist import policy_of
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY, RunningMeanStd, deep_merge_dicts
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 _FIELDS = ("obs", "action", "logit", "value", "adv", "return", "weight", "factor")
 _SHARED = ("reward", "done", "traj_flag", "weight")
@@ -159,11 +159,7 @@ class HAPPOPolicy(PPOPolicy):
         value, adv = part["value"], part["adv"]
         if self._cfg.recompute_adv:
             value, adv = self._fresh_advantages(lambda obs: self._agent_values(agent, obs), part, scale)
-        returns = value * scale + adv
-        if spread is not None:
-            spread.update(gather_rows(returns) if self._multi_gpu else returns)
-            returns = returns / scale
-        return {"value": value, "adv": adv, "return": returns}
+        return {"value": value, "adv": adv, "return": self._in_unit(value * scale + adv, spread)}
 
     def _agent_values(self, agent: int, obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         with torch.no_grad():

@@ -15,8 +15,8 @@ from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import vtrace_data, vtrace_error_discrete_action
 from ding.utils import POLICY_REGISTRY
-from ding.utils.default_helper import map_nested
 from ding.utils.names import did_you_mean
+from ding.utils.nested import map_nested
 
 
 class ImpalaLoss(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ding.data import EnvBatch
-from ding.policy._q_loss import Network, QLoss, mean_values, next_values
+from ding.policy._q_loss import Network, QLoss, double_q_values, mean_values
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import iqn_nstep_td_data, iqn_nstep_td_error
 from ding.utils import POLICY_REGISTRY
@@ -24,7 +24,7 @@ def iqn_loss(
         kappa: threshold of the Huber loss.
     """
     output = network(batch["obs"])
-    target, next_action = next_values(network, target_network, batch)
+    target, next_action = double_q_values(network, target_network, batch)
     data = iqn_nstep_td_data(
         output["q"], target["q"], batch["action"], next_action, batch["reward"], batch["done"], output["quantiles"],
         batch["weight"],

@@ -13,7 +13,7 @@ from ding.policy._policy_gradient import EpisodePolicy
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import logged
 from ding.policy._segments import minibatches
-from ding.rl_utils._policy_dist import policy_of
+from ding.rl_utils.policy_dist import policy_of
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("obs", "action", "return")

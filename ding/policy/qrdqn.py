@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss, mean_values, next_values
+from ding.policy._q_loss import Network, QLoss, double_q_values, mean_values
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import qrdqn_nstep_td_data, qrdqn_nstep_td_error
 from ding.utils import POLICY_REGISTRY
@@ -20,7 +20,7 @@ def qrdqn_loss(network: Network, target_network: Network, batch: Mapping[str, An
         batch: as for :func:`ding.policy._q_loss.dqn_loss`.
     """
     output = network(batch["obs"])
-    target, next_action = next_values(network, target_network, batch)
+    target, next_action = double_q_values(network, target_network, batch)
     data = qrdqn_nstep_td_data(
         output["q"], target["q"], batch["action"], next_action, batch["reward"], batch["done"], output["tau"],
         batch["weight"],

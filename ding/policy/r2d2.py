@@ -20,7 +20,7 @@ from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 @POLICY_REGISTRY.register("r2d2")

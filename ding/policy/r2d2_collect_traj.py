@@ -11,7 +11,7 @@ from ding.policy._loading import with_target
 from ding.policy.dqfd import with_one_step
 from ding.policy.r2d2 import R2D2Policy
 from ding.utils import POLICY_REGISTRY
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 @POLICY_REGISTRY.register("r2d2_collect_traj")

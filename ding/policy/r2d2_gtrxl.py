@@ -14,7 +14,8 @@ from ding.policy._r2d2_loss import first_step_values, nstep_loss
 from ding.policy.errors import PolicyConfigError
 from ding.policy.r2d2 import R2D2Policy
 from ding.utils import POLICY_REGISTRY
-from ding.utils.default_helper import check_choice, map_nested
+from ding.utils.names import check_choice
+from ding.utils.nested import map_nested
 
 
 def gtrxl_loss(

@@ -19,6 +19,8 @@ class WQMIXPolicy(QMIXPolicy):
     original API.
     """
 
+    optional_keys = {"learn": "alpha"}
+
     config = {
         "type": "wqmix",
         **deep_merge_dicts(

@@ -10,7 +10,7 @@ import torch
 from easydict import EasyDict
 
 from ding.data.roles import Samples, StateDict, Writer
-from ding.utils import REWARD_MODEL_REGISTRY, import_module, one_time_warning, write_scalars
+from ding.utils import REWARD_MODEL_REGISTRY, deep_merge_dicts, one_time_warning, write_scalars
 from ding.utils.file_helper import save_file
 
 
@@ -140,15 +140,19 @@ def checkpoint_path(exp_name: str, name: str) -> str:
 def create_reward_model(cfg: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> Any:
     """Build the reward model that is registered as ``cfg.type``, after importing ``cfg.import_names``.
 
-    A config with a section ``reward_model`` is given to the model as a whole; its ``type`` stands in that section.
+    A config with a section ``reward_model`` is given to the model as a whole; its ``type`` stands in that section. Keys
+    that are not given have the defaults of the model.
 
     Raises:
         KeyError: the type is missing or not registered; the message names the nearest one.
     """
     config = EasyDict(copy.deepcopy(dict(cfg)))
-    get_reward_model_cls(config.get("reward_model", config))
-    type_ = config.get("reward_model", config).pop("type")
-    return REWARD_MODEL_REGISTRY.build(type_, config, device, tb_logger)
+    section = config.get("reward_model", config)
+    name = REWARD_MODEL_REGISTRY.type_of(section)
+    defaults = copy.deepcopy(getattr(REWARD_MODEL_REGISTRY.get(name), "config", {}))
+    section.update(deep_merge_dicts(defaults, section))
+    del section["type"]
+    return REWARD_MODEL_REGISTRY.build(name, config, device, tb_logger)
 
 
 def get_reward_model_cls(cfg: Mapping[str, Any]) -> Any:
@@ -157,7 +161,4 @@ def get_reward_model_cls(cfg: Mapping[str, Any]) -> Any:
     Raises:
         KeyError: the type is missing or not registered.
     """
-    import_module(cfg.get("import_names", []))
-    if "type" not in cfg:
-        raise KeyError(f"reward_model.type is missing; the config has the keys {sorted(map(str, cfg))}")
-    return REWARD_MODEL_REGISTRY.get(cfg["type"])
+    return REWARD_MODEL_REGISTRY.class_of(cfg)

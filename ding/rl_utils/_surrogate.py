@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import torch
 
-from ding.rl_utils._policy_dist import policy_of, stored_policy_of, weighted
 from ding.rl_utils._types import Data
+from ding.rl_utils.policy_dist import policy_of, stored_policy_of, weighted
 from ding.utils.names import did_you_mean
 
 

@@ -2,8 +2,8 @@
 
 from collections import namedtuple
 
-from ding.rl_utils._policy_dist import policy_of, weighted
 from ding.rl_utils._types import Data
+from ding.rl_utils.policy_dist import policy_of, weighted
 
 a2c_data = namedtuple("a2c_data", "logit action value adv return_ weight")
 a2c_loss = namedtuple("a2c_loss", "policy_loss value_loss entropy_loss")

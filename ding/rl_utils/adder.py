@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ding.rl_utils.gae import gae, gae_data
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 Transition = dict[str, Any]
 Column = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]

@@ -5,9 +5,9 @@ from collections import namedtuple
 import torch
 import torch.nn.functional as F
 
-from ding.rl_utils._policy_dist import Categorical, weighted
 from ding.rl_utils._td_values import PerStep, generalized_lambda_returns, select
 from ding.rl_utils._types import Data
+from ding.rl_utils.policy_dist import Categorical, weighted
 
 coma_data = namedtuple("coma_data", "logit action q_value target_q_value reward weight")
 coma_loss = namedtuple("coma_loss", "policy_loss q_value_loss entropy_loss")

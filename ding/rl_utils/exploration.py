@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 _DECAYS = ("exp", "linear")
 

@@ -2,9 +2,9 @@
 
 import torch
 
-from ding.rl_utils._policy_dist import policy_of
 from ding.rl_utils._types import PolicyOutput
-from ding.utils.default_helper import check_choice
+from ding.rl_utils.policy_dist import policy_of
+from ding.utils.names import check_choice
 
 _SPACES = ("discrete", "continuous")
 

@@ -8,9 +8,9 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import stored_policy_of
 from ding.rl_utils._surrogate import clipped_value_loss, kl_estimate, surrogate_loss
 from ding.rl_utils._types import Data
+from ding.rl_utils.policy_dist import stored_policy_of
 
 ppo_data = namedtuple(
     "ppo_data", "logit_new logit_old action value_new value_old adv return_ weight logit_pretrained", defaults=[None]

@@ -13,7 +13,9 @@ from ding.rl_utils._td_quantile import iqn_nstep_td_data as iqn_nstep_td_data
 from ding.rl_utils._td_quantile import iqn_nstep_td_error as iqn_nstep_td_error
 from ding.rl_utils._td_quantile import qrdqn_nstep_td_data as qrdqn_nstep_td_data
 from ding.rl_utils._td_quantile import qrdqn_nstep_td_error as qrdqn_nstep_td_error
+from ding.rl_utils._td_values import MSE as MSE
 from ding.rl_utils._td_values import bdq_nstep_td_error as bdq_nstep_td_error
+from ding.rl_utils._td_values import bootstrap as bootstrap
 from ding.rl_utils._td_values import discount_cumsum as discount_cumsum
 from ding.rl_utils._td_values import generalized_lambda_returns as generalized_lambda_returns
 from ding.rl_utils._td_values import m_q_1step_td_data as m_q_1step_td_data
@@ -31,6 +33,7 @@ from ding.rl_utils._td_values import q_v_1step_td_data as q_v_1step_td_data
 from ding.rl_utils._td_values import q_v_1step_td_error as q_v_1step_td_error
 from ding.rl_utils._td_values import td_lambda_data as td_lambda_data
 from ding.rl_utils._td_values import td_lambda_error as td_lambda_error
+from ding.rl_utils._td_values import td_loss as td_loss
 from ding.rl_utils._td_values import v_1step_td_data as v_1step_td_data
 from ding.rl_utils._td_values import v_1step_td_error as v_1step_td_error
 from ding.rl_utils._td_values import v_nstep_td_data as v_nstep_td_data

@@ -2,8 +2,8 @@
 
 import torch
 
-from ding.rl_utils._policy_dist import Categorical
 from ding.rl_utils._td_values import multistep_forward_view
+from ding.rl_utils.policy_dist import Categorical
 from ding.utils.errors import InvalidArgumentError
 
 

@@ -7,9 +7,9 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._policy_dist import policy_of, weighted
 from ding.rl_utils._types import Data
 from ding.rl_utils.gae import backward_sums
+from ding.rl_utils.policy_dist import policy_of, weighted
 
 vtrace_data = namedtuple("vtrace_data", "target_output behaviour_output action value reward weight")
 vtrace_loss = namedtuple("vtrace_loss", "policy_loss value_loss entropy_loss")

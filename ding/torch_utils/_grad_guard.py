@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 CLIP_TYPES = ("clip_value", "clip_norm", "clip_momentum", "clip_momentum_norm")
 IGNORE_TYPES = ("ignore_value", "ignore_norm", "ignore_momentum", "ignore_momentum_norm")

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from ding.utils.checkpoint import read_checkpoint
-from ding.utils.default_helper import check_choice
 from ding.utils.file_helper import save_file
+from ding.utils.names import check_choice
 
 logger = logging.getLogger(__name__)
 

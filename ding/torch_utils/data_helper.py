@@ -17,8 +17,8 @@ from torch import nn
 from ding.utils.autolog import LogDict as LogDict
 from ding.utils.autolog import build_log_buffer as build_log_buffer
 from ding.utils.data.dataloader import LoaderError, Prefetcher
-from ding.utils.default_helper import is_namedtuple, map_nested, rebuilt
 from ding.utils.errors import MismatchError
+from ding.utils.nested import is_namedtuple, map_nested, rebuilt
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)

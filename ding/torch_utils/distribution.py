@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.distributions import Categorical
 
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 # Classes, and with ``viz=True`` what they come from: ``logits``, and of a noisy choice ``noise``, ``noise_logits``.
 Shown: TypeAlias = "torch.Tensor | tuple[torch.Tensor, dict[str, np.ndarray]]"

@@ -34,7 +34,7 @@ from ding.torch_utils.graph.step_count import StepCount
 from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.torch_utils.math_helper import without_denormals
 from ding.torch_utils.parameter import configure_weight_decay as configure_weight_decay
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 _OPTIM_TYPES = ("adam", "adamw")
 _SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_kernel", "schedule", "skips_nonfinite")

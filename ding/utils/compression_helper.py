@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ding.utils import _plain_data
-from ding.utils.default_helper import check_choice
 from ding.utils.import_helper import require_extra
+from ding.utils.names import check_choice
 
 T = TypeVar("T")
 

@@ -1,10 +1,13 @@
-"""Design patterns that many classes share."""
+"""Design patterns that many classes share, and a mark of methods that override."""
 
 import threading
+from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from easydict import EasyDict
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class SingletonMetaclass(type):
@@ -35,3 +38,18 @@ class Configurable:
         cfg = EasyDict(deepcopy(cls.config))
         cfg.cfg_type = cls.__name__ + "Dict"
         return cfg
+
+
+def override(cls: type) -> Callable[[F], F]:
+    """Mark a method as overriding one of ``cls``.
+
+    Raises:
+        NameError: ``cls`` has no such method.
+    """
+
+    def check(method: F) -> F:
+        if method.__name__ not in dir(cls):
+            raise NameError(f"{method.__name__} does not override a method of {cls.__name__}")
+        return method
+
+    return check

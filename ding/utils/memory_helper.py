@@ -6,7 +6,7 @@ import os
 import torch
 from torch import nn
 
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 log = logging.getLogger(__name__)
 _MIB = 1024 * 1024

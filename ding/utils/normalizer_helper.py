@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 _MIN_SPREAD = 1e-8
 

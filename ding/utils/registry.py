@@ -14,10 +14,11 @@ import logging
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast, overload
 
-from ding.utils.names import did_you_mean
+from ding.utils.import_helper import import_module
+from ding.utils.names import did_you_mean, listed
 from ding.utils.original_names import missing_type
 
 log = logging.getLogger(__name__)
@@ -178,6 +179,37 @@ class Registry(dict[str, Any]):
         except TypeError:
             self._hint_at_signature(obj_type, factory, obj_args, obj_kwargs)
             raise
+
+    def type_of(self, cfg: Mapping[str, Any], missing: type[Exception] = KeyError) -> str:
+        """Import the modules ``cfg["import_names"]``, which may register the type, and return ``cfg["type"]``.
+
+        Args:
+            cfg: a section of a config; ``import_names`` is optional.
+            missing: the exception that is raised where there is no ``type``.
+
+        Raises:
+            KeyError: there is no ``type``; the message has the names that there are and the keys of ``cfg``.
+        """
+        import_module(cfg.get("import_names") or [])
+        if "type" not in cfg:
+            keys = sorted(map(str, cfg))
+            raise missing(f"{self.name}.type is missing: one of {listed(self)}; the config has the keys {keys}")
+        name: str = cfg["type"]
+        return name
+
+    def class_of(self, cfg: Mapping[str, Any], missing: type[Exception] = KeyError) -> type:
+        """The class that ``cfg["type"]`` names, after importing ``cfg["import_names"]``.
+
+        Raises:
+            KeyError: ``type`` is missing (``missing`` is raised in its place), or it is not registered
+                (:class:`UnknownNameError`).
+        """
+        found: type = self[self.type_of(cfg, missing)]
+        return found
+
+    def create(self, cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Build the class that ``cfg["type"]`` names with ``cfg`` and the other arguments; as :meth:`class_of`."""
+        return self.build(self.type_of(cfg), cfg, *args, **kwargs)
 
     def _hint_at_signature(
         self, name: str, factory: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, Any]

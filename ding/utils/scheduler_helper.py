@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ding.utils.default_helper import check_choice, deep_merge_dicts, one_time_warning
 from ding.utils.design_helper import Configurable
+from ding.utils.dict_helper import deep_merge_dicts
 from ding.utils.errors import InvalidArgumentError
-from ding.utils.names import did_you_mean
+from ding.utils.messages import one_time_warning
+from ding.utils.names import check_choice, did_you_mean
 
 _MODES: dict[str, Callable[[float, float], float]] = {
     "reduce": lambda value, factor: value - factor,

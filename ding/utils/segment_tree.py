@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 _OPERATIONS: dict[str, tuple[np.ufunc, float]] = {
     "sum": (np.add, 0.0),

@@ -1,11 +1,11 @@
-"""What worker classes share: being built by the ``type`` of a config, their logs, and their env manager."""
+"""What worker classes share: their logs, their env manager, and errors of their configs."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from ding.data.roles import EnvManager, Writer
 from ding.rollout import v1_interface
-from ding.utils import Configurable, Registry, build_logger, get_rank, import_module, nearest, write_scalars
+from ding.utils import Configurable, build_logger, get_rank, nearest, write_scalars
 
 
 class InstanceLog:
@@ -103,28 +103,6 @@ class Absent:
 
     def __get__(self, instance: object, owner: type) -> Any:
         raise AttributeError(f"{owner.__name__} has no {self._name}: {self._instead}")
-
-
-def class_by_type(registry: Registry, cfg: Mapping[str, Any]) -> type:
-    """The class that ``cfg.type`` names, after importing ``cfg.import_names``.
-
-    Raises:
-        KeyError: ``type`` is missing or names nothing that is registered.
-    """
-    import_module(cfg.get("import_names", []))
-    if "type" not in cfg:
-        raise KeyError(f"the {registry.name} config has no key 'type'; known types are {sorted(registry.query())}")
-    return registry.get(cfg["type"])
-
-
-def build_by_type(registry: Registry, cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-    """``class_by_type(registry, cfg)(cfg, *args, **kwargs)``.
-
-    Raises:
-        KeyError: ``type`` is missing or names nothing that is registered.
-    """
-    class_by_type(registry, cfg)
-    return registry.build(cfg["type"], cfg, *args, **kwargs)
 
 
 def required_key(cfg: Mapping[str, Any], key: str, owner: str) -> Any:

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ding.model.common._shapes import ObsShape, as_shape
 from ding.model.common.encoder import ConvEncoder, FCEncoder
 from ding.model.common.head import DiscreteHead, RegressionHead, ReparameterizationHead
+from ding.model.common.shapes import ObsShape, as_shape
 from ding.torch_utils import Adam
 from ding.utils.names import did_you_mean
 

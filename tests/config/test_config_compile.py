@@ -225,6 +225,8 @@ def test_by_hand_with_classes():
     [
         ({"policy": {"type": "fke_command"}}, UnknownTypeError,
          "create_config.policy.type: no policy is registered as 'fke'. Did you mean 'fake'?"),
+        ({"policy": {"type": "cql_discrete_command"}}, UnknownTypeError,
+         "create_config.policy.type: no policy is registered as 'cql_discrete', it is 'discrete_cql' here"),
         ({"policy": {"type": "plain_command"}}, UnknownTypeError,
          "create_config.policy.type: 'plain' is registered, but not 'plain_command', which pipelines build: "
          "register a subclass of both it and EpsCommandModePolicy or DummyCommandModePolicy by that name "

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ding.data import TransitionBatch, safe_file
 from ding.data._maps import private_map
-from ding.data._tree_codec import PickedRows
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
+from ding.data.tree_codec import PickedRows
 
 
 def same(a, b):

@@ -17,7 +17,7 @@ from ding.config import ConfigValueError, UnknownTypeError, read_config, read_co
 from ding.entry import eval as evaluate
 from ding.entry import plot, serial_pipeline, serial_pipeline_offline, serial_pipeline_reward_model_offpolicy
 from ding.entry.pipelines.reward_model import serial_pipeline_ngu
-from ding.entry.serial.run_state import newest_checkpoint
+from ding.entry.serial.run_state import newest_good_snapshot
 from ding.entry.view.plot import learning_curves
 from ding.utils.checkpoint import read_checkpoint
 from ding.utils.data import DatasetError
@@ -205,7 +205,7 @@ def test_a_signal_checkpoints_and_says_how_to_go_on(signum, code, tmp_path):
     words = hint.split("go on with: ")[1].split()
     assert words[:3] == ["ding", "-m", "serial"]
     assert words[words.index("--resume") + 1] == "cartpole_dqn_seed0"
-    checkpoint = read_checkpoint(newest_checkpoint("cartpole_dqn_seed0"))
+    checkpoint = read_checkpoint(newest_good_snapshot("cartpole_dqn_seed0"))
     assert checkpoint["last_iter"] > 0
     limit = str(checkpoint["last_step"] + 80)
     resumed = subprocess.run(

@@ -13,7 +13,7 @@ from ding.model.template import DecisionTransformer
 from ding.policy import DTPolicy
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
 from ding.utils import deep_merge_dicts
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 def wave(shape: tuple[int, ...], phase: float) -> torch.Tensor:

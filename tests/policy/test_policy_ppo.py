@@ -57,6 +57,24 @@ def test_a_checkpoint_of_the_original_lacks_the_statistics_of_returns():
     assert other.learn_mode.state_dict()["value_norm"]["count"] == state["value_norm"]["count"] > 1
 
 
+def test_the_deviation_of_returns_stays_bounded_where_only_time_limits_end_episodes():
+    torch.manual_seed(0)
+    np.random.seed(0)
+    random = np.random.default_rng(0)
+    policy = make(learn={"epoch_per_collect": 10, "batch_size": 64, "learning_rate": 1e-3})
+    ends = np.arange(250) % 25 == 24
+    for _ in range(6):
+        obs, next_obs = random.standard_normal((2, 250, 4)).astype(np.float32)
+        columns = {
+            "obs": obs, "next_obs": next_obs, "action": random.integers(0, 3, 250), "reward": obs[:, :1] - 2,
+            "logit": np.zeros((250, 3), np.float32), "value": np.zeros(250, np.float32), "done": np.zeros(250, bool),
+            "adv": np.zeros(250, np.float32), "traj_flag": ends,
+        }  # fmt: skip
+        policy.learn_mode.forward(TransitionBatch(columns))
+    # -200 is the value of rewards of -2 without an end; the deviation went beyond 1,000.
+    assert policy.learn_mode.get_attribute("running_mean_std").std < 200
+
+
 def test_a_segment_that_was_cut_is_bootstrapped_by_the_critic():
     policy = make(learn={"value_norm": False}, collect={"gae_lambda": 1.0, "discount_factor": 0.5})
     obs = observations(4, masked=False)

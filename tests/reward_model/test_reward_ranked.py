@@ -30,6 +30,13 @@ def demonstrations() -> list[list[np.ndarray]]:
     ]
 
 
+def test_keys_that_are_not_given_have_the_defaults_of_the_model():
+    section = {"type": "trex", "learning_rate": 1e-3}
+    made = create_reward_model({"exp_name": "e", "reward_model": section, "policy": {"model": {"obs_shape": 4}}})
+    assert (made.cfg.reward_model.learning_rate, made.cfg.reward_model.batch_size) == (1e-3, 1)
+    assert section == {"type": "trex", "learning_rate": 1e-3}
+
+
 def test_the_network():
     model = TrexModel(2)
     layers = ("encoder.0.init", "encoder.0.main.0", "encoder.1")

@@ -39,7 +39,8 @@ from ding.utils import (
     try_import_redis,
     try_import_rediscluster,
 )
-from ding.utils.default_helper import add_note, split_fn
+from ding.utils.messages import add_note
+from ding.utils.minibatches import split_fn
 
 
 def test_merge_keeps_type_and_inputs():

@@ -60,6 +60,27 @@ def test_unknown_name_tells_the_nearest():
     assert registry.get("zzz", None) is None
 
 
+def test_a_config_says_its_class_and_the_modules_to_import(tmp_path, monkeypatch):
+    (tmp_path / "orchard_of_configs.py").write_text(
+        "from ding.utils import POLICY_REGISTRY\nPOLICY_REGISTRY.register('orchard', dict)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(ding.utils, "POLICY_REGISTRY", Registry())  # what the module registers into
+    cfg = {"type": "orchard", "import_names": ["orchard_of_configs"], "trees": 3}
+    assert ding.utils.POLICY_REGISTRY.class_of(cfg) is dict
+    assert ding.utils.POLICY_REGISTRY.create(cfg, ripe=True) == {**cfg, "ripe": True}
+
+
+def test_a_config_without_a_type():
+    registry = make(sample=int, episode=float)
+    with pytest.raises(KeyError, match=r"fruit\.type is missing: one of episode, sample; .* keys \['typ'\]"):
+        registry.create({"typ": "sample"})
+    with pytest.raises(ZeroDivisionError, match="is missing"):
+        registry.class_of({}, ZeroDivisionError)
+    with pytest.raises(KeyError, match="Did you mean 'sample'"):
+        registry.class_of({"type": "sampel"})
+
+
 def test_key_error_of_the_constructor_passes_unchanged():
     def broken(cfg):
         return cfg["missing"]

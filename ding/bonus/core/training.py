@@ -38,7 +38,7 @@ from ding.framework.middleware import (
 )
 from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
-from ding.utils._tb_writer import LazyWriter, write_scalars
+from ding.utils import LazyWriter, write_scalars
 from ding.utils.checkpoint import save_checkpoint
 
 _SHOW_EVERY_S = 0.25

@@ -20,7 +20,7 @@ from ding.bonus.common import AgentConfigError, AgentError
 from ding.bonus.core.agent import Agent
 from ding.bonus.core.observations import batch_of
 from ding.utils import require_extra
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 FORMATS = ("torchscript", "onnx")
 _SUFFIXES = {"torchscript": ".pt", "onnx": ".onnx"}

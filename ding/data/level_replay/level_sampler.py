@@ -19,7 +19,7 @@ import torch
 
 from ding.data.roles import StateDict
 from ding.utils import Configurable, deep_merge_dicts
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 Columns = Mapping[str, torch.Tensor]
 
@@ -175,7 +175,7 @@ class LevelSampler(Configurable):
         done = train_data["done"].bool().cpu().numpy()
         seeds = train_data["seed"].cpu().numpy().astype(np.int64).reshape(-1)
         flagged = "traj_flag" in train_data
-        ends = _segment_ends(done, seeds, train_data["traj_flag"].cpu().numpy() if flagged else None, num_actors)
+        ends = _segment_stops(done, seeds, train_data["traj_flag"].cpu().numpy() if flagged else None, num_actors)
         score = SCORES[self._cfg["strategy"]]
         start = 0
         for end in ends.tolist():
@@ -205,7 +205,7 @@ class LevelSampler(Configurable):
         return float(mean)
 
 
-def _segment_ends(done: np.ndarray, seeds: np.ndarray, flags: np.ndarray | None, num_actors: int) -> np.ndarray:
+def _segment_stops(done: np.ndarray, seeds: np.ndarray, flags: np.ndarray | None, num_actors: int) -> np.ndarray:
     """Places behind the last samples of the segments (int64 ``[S]``)."""
     last = done.copy()
     last[:-1] |= seeds[1:] != seeds[:-1]

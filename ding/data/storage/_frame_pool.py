@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ding.data._maps import reserve
-from ding.data._tree_codec import PickedRows
 from ding.data.storage._schema import Field
 from ding.data.storage.mapped import MappedFiles
+from ding.data.tree_codec import PickedRows
 
 # Bytes of frames to copy before turning from obs to next_obs.
 _GATHER_BYTES = 1 << 19

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data._tree_codec import PickedRows
 from ding.data.storage._elided_rows import LAYOUT
 from ding.data.storage._frame_pool import ElidedPair
 from ding.data.storage._schema import OBJECTS, TENSOR, Field, check_paths, check_values, dig, nested
 from ding.data.storage.base import RowStorage
 from ding.data.storage.mapped import MappedFiles
 from ding.data.transition_batch import TransitionBatch
+from ding.data.tree_codec import PickedRows
 
 # Fields of more bytes per row are read to memory in one piece, see `_targets`.
 _LARGE_ROW_BYTES = 512

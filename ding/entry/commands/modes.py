@@ -270,9 +270,9 @@ def _checkpoint_file(path: Path, option: str) -> Path:
         return path
     if not path.is_dir():
         raise ConfigValueError(f"{option}: there is no checkpoint or experiment folder {path}")
-    from ding.entry.serial.run_state import newest_checkpoint
+    from ding.entry.serial.run_state import newest_good_snapshot
 
-    checkpoint = newest_checkpoint(path)
+    checkpoint = newest_good_snapshot(path)
     if checkpoint is None:
         raise ConfigValueError(
             f"{option}: {path} holds no saved state; name a checkpoint file, and save states with --state-freq"

@@ -12,6 +12,7 @@ from ding.config import (
     compile_config,
     compile_config_parallel,
 )
+from ding.config.resolve import RENAMED_POLICIES
 from ding.entry.migrate.numbers import changed_numbers
 from ding.entry.migrate.script import Script
 from ding.entry.migrate.static import StaticDict, is_whole, known, module_values, sections
@@ -19,8 +20,6 @@ from ding.utils.import_helper import built_in_env_module
 
 # Modules that are not imported, as they are not of DI-engine.
 _FOREIGN = re.compile(r"(?!ding\.|dizoo\.)")
-# Types of policies that are registered under another name since DI-engine 0.4.
-_RENAMED = {"cql_discrete": "discrete_cql", "sac_discrete": "discrete_sac"}
 
 
 def migrate_configs(script: Script) -> None:
@@ -68,7 +67,7 @@ def _cuda(script: Script, main: StaticDict) -> None:
 
 
 def _rename_type(script: Script, policy: StaticDict) -> None:
-    new = _RENAMED.get(str(policy["type"]))
+    new = RENAMED_POLICIES.get(str(policy["type"]))
     if new is not None and isinstance(policy.nodes["type"], ast.Constant):
         script.replace(policy.nodes["type"], repr(new))
         policy["type"] = new

@@ -148,6 +148,12 @@ NUMBERS = (
         _types("r2d2_gtrxl"),
     ),
     Number(
+        "deviation of `value_norm` that returns are divided by",
+        "the one before them: values and deviation may grow without end where only time limits end episodes",
+        "the one that these returns belong to, which the next values are multiplied by",
+        lambda cfg: bool(cfg.learn.get("value_norm", cfg.kind in _PPO)),
+    ),
+    Number(
         "statistics of `value_norm`",
         "not in checkpoints",
         "in the learn state (`value_norm`; may be missing)",

@@ -16,7 +16,7 @@ from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
 from ding.reward_model.sqil import with_rewards_of_imitation as with_rewards_of_imitation
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 def serial_pipeline_dqfd(

@@ -244,6 +244,9 @@ def compiled_expert(arguments: RunArguments, cfg: EasyDict) -> EasyDict:
         strict=arguments.strict,
     )
     expert.env = EasyDict({**cfg.env, "manager": expert.env.manager})
+    if "nstep" in cfg.policy and "nstep" in expert.policy:
+        # Its samples are learned from by the agent.
+        expert.policy.nstep = cfg.policy.nstep
     return expert
 
 

@@ -37,7 +37,7 @@ from ding.entry.view.callbacks import Callbacks
 from ding.entry.view.status import Evaluations, RunStatus
 from ding.entry.view.views import RunView
 from ding.parallel.launch.signals import first_asks, handling, write_notice
-from ding.policy._compiled_updates import joined_updates
+from ding.policy.compiled_updates import joined_updates
 from ding.utils import allreduce_data, get_rank, get_world_size
 
 logger = logging.getLogger("ding.entry")

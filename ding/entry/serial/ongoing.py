@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ding.data._tree_codec import encode_tree
 from ding.data.roles import StateDict
+from ding.data.tree_codec import encode_tree
 from ding.entry.serial.parts import SerialParts
 from ding.envs.env.state import EnvStateError
 from ding.envs.env_manager import EnvManagerError

@@ -17,8 +17,7 @@ from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
 from ding.entry.serial.shape_check import check_action_kind, check_model_shapes, check_observations
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import Policy, create_policy
-from ding.utils import get_rank, set_pkg_seed
-from ding.utils._tb_writer import LazyWriter
+from ding.utils import LazyWriter, get_rank, set_pkg_seed
 from ding.worker import (
     BaseLearner,
     BaseSerialCommander,

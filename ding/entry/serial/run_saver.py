@@ -11,8 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ding.data._tree_codec import encode_tree
 from ding.data.safe_file import SafeFileError, write_tree
+from ding.data.tree_codec import encode_tree
 from ding.entry.serial.ongoing import ongoing_state, restart_envs
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_state import FILE_KIND, STATE, evaluate_anew, random_state_of_all, state_of

@@ -85,7 +85,7 @@ def evaluate_anew(parts: SerialParts, random_state: dict[str, Any]) -> None:
     _set_random_state(random_state)
 
 
-def newest_checkpoint(exp_dir: str | Path) -> Path | None:
+def newest_good_snapshot(exp_dir: str | Path) -> Path | None:
     """The newest good snapshot of an experiment; those that are damaged are logged and passed over."""
     return next(good_snapshots(Path(exp_dir) / "ckpt"), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeGuard
 
@@ -13,8 +14,10 @@ from ding.config import ConfigValueError
 from ding.data.roles import EnvManager
 from ding.envs.env_manager import EnvDataError
 from ding.model import PDQN, DiscreteQAC
-from ding.model.template._q_base import QModel
+from ding.model.template.q_model import QModel
 from ding.policy import Policy
+
+logger = logging.getLogger("ding.entry")
 
 
 class HasSpaces(Protocol):
@@ -39,6 +42,8 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
         model_cfg: ``cfg.policy.model``.
         env: an env or env manager.
 
+    A network with fewer outputs than there are actions is warned about: it takes the first ones.
+
     Raises:
         ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit.
     """
@@ -57,6 +62,9 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
         if isinstance(found, spaces.Box):
             raise ConfigValueError(f"policy.model.action_shape is {wanted}, but actions of the env are {count}")
         shown = count[0] if len(count) == 1 else list(count)
+        if isinstance(found, spaces.Discrete) and as_tuple(wanted) < count:
+            logger.warning("policy.model.action_shape is %s: of %d actions the policy takes the first", wanted, shown)
+            return
         raise ConfigValueError(f"policy.model.action_shape is {wanted}, but the env has {shown} actions")
 
 

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from ding.utils.default_helper import add_note
+from ding.utils.messages import add_note
 
 #: ``module:class`` of what is raised for a mistake; a module that was not imported has raised nothing.
 _MISTAKES = (

@@ -108,12 +108,10 @@ def get_env_cls(cfg: Mapping[str, Any]) -> type[BaseEnv]:
         EnvConfigError: ``type`` is missing.
         KeyError: ``type`` is not registered.
     """
-    import_module(list(cfg.get("import_names", [])))
-    if "type" not in cfg:
-        raise EnvConfigError("env.type is missing: it must be the registered name of an env class")
-    if cfg["type"] not in ENV_REGISTRY:
-        import_type(cfg["type"])
-    return ENV_REGISTRY.get(cfg["type"])
+    name = ENV_REGISTRY.type_of(cfg, EnvConfigError)
+    if name not in ENV_REGISTRY:
+        import_type(name)
+    return ENV_REGISTRY.get(name)
 
 
 def get_vec_env_setting(

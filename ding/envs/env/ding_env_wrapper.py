@@ -9,12 +9,12 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep
-from ding.envs.env._making import apply_wrappers, as_gymnasium, make_gym_env
-from ding.envs.env._spaces import cast_obs, float32_space, from_sample, scale_action, to_env_action, unit_space
-from ding.envs.env._stepping import FastStep, RawStep
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
+from ding.envs.env.making import apply_wrappers, as_gymnasium, make_gym_env
+from ding.envs.env.spaces import cast_obs, float32_space, from_sample, scale_action, to_env_action, unit_space
+from ding.envs.env.stepping import FastStep, RawStep
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
-from ding.envs.env_wrappers._video import RecordEpisodes, require_video_writer
+from ding.envs.env_wrappers.video import RecordEpisodes, require_video_writer
 from ding.utils import ENV_REGISTRY, Configurable
 
 REWARD_FLOOR = -10.0

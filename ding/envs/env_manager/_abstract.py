@@ -22,7 +22,7 @@ from ding.envs.env_manager._errors import (
 from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
 from ding.envs.env_manager._step_retry import StepRetryEnv
 from ding.utils import Configurable
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from ding.data import EnvBatch, SchemaError
 from ding.data.columns import Columns, iter_leaves, row_at, row_list, stack_rows
-from ding.envs.env._spaces import to_env_action
+from ding.envs.env.spaces import to_env_action
 
 Complaint: TypeAlias = Callable[[int, str], Exception]
 """(env id, what is wrong) -> the exception to raise."""

@@ -12,8 +12,8 @@ import numpy as np
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import Columns, row_at
 from ding.data.env_batch import is_abnormal
-from ding.envs.env._stepping import FastStep, RawStep, classic_step
 from ding.envs.env.state import check_all_wait, env_state, set_env_state
+from ding.envs.env.stepping import FastStep, RawStep, classic_step
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._columns import ObsStacker, action_rows, of_abnormal, reward_array
 from ding.envs.env_manager._errors import (

@@ -12,8 +12,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import Columns, map_leaves, take
-from ding.envs.env._spaces import float32_space, scale_action
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
+from ding.envs.env.spaces import float32_space, scale_action
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn, Obs
 from ding.envs.env_manager._columns import first_nan
 from ding.envs.env_manager._errors import (

@@ -5,7 +5,7 @@ from typing import Any, cast
 import gymnasium
 import numpy as np
 
-from ding.envs.env_wrappers._episode import AnyEnv
+from ding.envs.gymnasium_types import AnyEnv
 from ding.utils import ENV_WRAPPER_REGISTRY
 
 

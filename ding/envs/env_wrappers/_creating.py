@@ -7,7 +7,7 @@ import gymnasium
 
 # These register the wrappers.
 from ding.envs.env_wrappers import _action, _episode, _norm, _observation  # noqa: F401
-from ding.utils import ENV_WRAPPER_REGISTRY, import_module
+from ding.utils import ENV_WRAPPER_REGISTRY
 
 Shape: TypeAlias = int | Sequence[int]
 
@@ -27,10 +27,8 @@ def create_env_wrapper(env: gymnasium.Env[Any, Any], env_wrapper_cfg: Mapping[st
     Raises:
         KeyError: no such wrapper.
     """
-    import_module(list(env_wrapper_cfg.get("import_names", [])))
-    if "type" not in env_wrapper_cfg:
-        raise KeyError(f"an env wrapper config needs 'type', found only {sorted(env_wrapper_cfg)}")
-    return ENV_WRAPPER_REGISTRY.build(env_wrapper_cfg["type"], env, **env_wrapper_cfg.get("kwargs", {}))
+    name = ENV_WRAPPER_REGISTRY.type_of(env_wrapper_cfg)
+    return ENV_WRAPPER_REGISTRY.build(name, env, **env_wrapper_cfg.get("kwargs", {}))
 
 
 def update_shape(

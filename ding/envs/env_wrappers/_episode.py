@@ -1,22 +1,13 @@
 """Wrappers that change what a step, an episode or a reward is."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
 
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY
-
-Step = tuple[Any, Any, bool, bool, dict[str, Any]]
-Reset = tuple[Any, dict[str, Any]]
-AnyEnv = gymnasium.Env[Any, Any]
-AnyWrapper = gymnasium.Wrapper[Any, Any, Any, Any]
-
-
-def scalar(reward: object) -> float:
-    """A reward as a float; it may be a Python or numpy number or an array of one element."""
-    return float(reward) if isinstance(reward, (int, float)) else float(np.asarray(reward).item())
 
 
 def step_after_reset(env: AnyEnv, action: object) -> Reset:
@@ -39,11 +30,6 @@ def repeat_action(env: AnyEnv, action: object, times: int) -> tuple[Any, Step]:
         if terminated or truncated:
             break
     return previous, (obs, total, terminated, truncated, info)
-
-
-def box_of(env: AnyEnv) -> gymnasium.spaces.Box:
-    """The observation space of an env whose observations are arrays."""
-    return cast(gymnasium.spaces.Box, env.observation_space)
 
 
 @ENV_WRAPPER_REGISTRY.register("noop_reset")

@@ -6,15 +6,15 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
-from ding.utils import ENV_WRAPPER_REGISTRY, default_helper
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
+from ding.utils import ENV_WRAPPER_REGISTRY, running_mean_std
 
 # Steps before the running statistics are used.
 WARM_UP_STEPS = 30
 CLIP_RANGE = (-3.0, 3.0)
 
 
-class RunningMeanStd(default_helper.RunningMeanStd):
+class RunningMeanStd(running_mean_std.RunningMeanStd):
     """Running mean and standard deviation over batches, in double precision.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 import gymnasium
 import numpy as np
 
-from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY, require_extra
 
 ObsWrapper = gymnasium.ObservationWrapper[Any, Any, Any]

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ding.envs.env_wrappers._episode import Reset, Step
+from ding.envs.gymnasium_types import Reset, Step
 
 ACCELERATE, TURN, BRAKE = range(3)
 

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 from easydict import EasyDict
 
-from ding.envs.env.default_wrapper import EVAL_RETURN, EVAL_RETURN_NUMBER
+from ding.envs.env.base_env import EnvConfigError
+from ding.envs.env.default_wrapper import EVAL_RETURN, EVAL_RETURN_NUMBER, NAMES
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
-from ding.utils import deep_merge_dicts
+from ding.utils import deep_merge_dicts, did_you_mean
 
 
 class ZooEnv(DingEnvWrapper):
@@ -30,8 +31,10 @@ class ZooEnv(DingEnvWrapper):
         self._own_cfg = EasyDict(deep_merge_dicts(deepcopy(type(self).config), dict(cfg or {})))
         wrappers = self._env_wrappers(self._own_cfg, self._own_cfg.get("is_train", True) and caller == "collector")
         given = self._own_cfg.get("env_wrapper", "default")
-        if given != "default":
+        if not isinstance(given, str):
             wrappers += given
+        elif given not in ("default", *NAMES):
+            raise EnvConfigError(f"env.env_wrapper {given!r} is unknown.{did_you_mean(given, ('default', *NAMES))}")
         elif EVAL_RETURN not in wrappers:
             wrappers.append(EVAL_RETURN_NUMBER)
         kwargs = {**self._env_kwargs(self._own_cfg), **self._own_cfg.get("env_kwargs", {})}

@@ -7,11 +7,11 @@ import numpy as np
 from easydict import EasyDict
 from gymnasium.vector import VectorEnv, VectorWrapper
 
-from ding.envs.env._making import find_spec
 from ding.envs.env.default_wrapper import atari_wrappers
+from ding.envs.env.making import find_spec
 from ding.envs.env_manager.envpool_env_manager import PoolTask, pool_id
 from ding.envs.env_wrappers import FireResetWrapper
-from ding.envs.env_wrappers._episode import AnyEnv
+from ding.envs.gymnasium_types import AnyEnv
 from ding.envs.zoo._zoo_env import ZooEnv, previous_step_wrappers
 from ding.utils import ENV_REGISTRY, require_extra
 

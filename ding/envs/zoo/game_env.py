@@ -8,7 +8,7 @@ import numpy as np
 
 from ding.data import BaseEnvTimestep
 from ding.envs.env.base_env import BaseEnv
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 # Rewards of both players by their actions.
 _PAYOFFS = {
@@ -57,10 +57,11 @@ class GameEnv(BaseEnv):
         Raises:
             ValueError: not one action per player, or one that does not exist.
         """
-        first, second = np.asarray(action).reshape(-1).tolist() if len(action) == 2 else (-1, -1)
+        given = [np.asarray(one) for one in action]
+        first, second = (one.item() for one in given) if [one.size for one in given] == [1, 1] else (-1, -1)
         if {first, second} - {0, 1}:
             raise ValueError(f"expected two actions, each 0 or 1, found {action!r}")
-        reward = self._payoffs[first, second]
+        reward = self._payoffs[int(first), int(second)]
         words = ("draws", "wins", "losses")
         leads = (reward[0] > reward[1], reward[0] < reward[1])
         infos = [

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 from easydict import EasyDict
 
-from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step
 from ding.envs.zoo._zoo_env import ZooEnv
 from ding.utils import ENV_REGISTRY
 

@@ -7,7 +7,7 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.envs.env_wrappers import FlatObsWrapper
-from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step, scalar
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step, scalar
 from ding.envs.zoo._zoo_env import ZooEnv, previous_step_wrappers
 from ding.utils import ENV_REGISTRY, require_extra
 

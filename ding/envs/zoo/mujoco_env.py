@@ -8,7 +8,7 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.envs.env.default_wrapper import EVAL_RETURN
-from ding.envs.env_wrappers._episode import AnyEnv
+from ding.envs.gymnasium_types import AnyEnv
 from ding.envs.zoo._zoo_env import ZooEnv
 from ding.utils import ENV_REGISTRY
 

@@ -8,8 +8,8 @@ from easydict import EasyDict
 from ding.data.roles import CollectMode, EnvManager
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import TreeMode, TreePolicy
 from ding.framework.middleware.functional.collector import CountedRollout, readable
+from ding.framework.middleware.trees import TreeMode, TreePolicy
 from ding.framework.task import Role
 from ding.policy import get_random_policy
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ding.model.common._head_discrete import RELU
-from ding.model.common._shapes import as_shape
+from ding.model.common.shapes import as_shape
 from ding.torch_utils.network.nn_module import MLP, conv1d_block
 from ding.torch_utils.network.popart import PopArt
 from ding.torch_utils.network.run_layers import run_layers

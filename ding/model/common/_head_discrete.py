@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ding.model.common._head_layers import first_given, stack
+from ding.model.common._head_layers import first_given, layer_stack
 from ding.torch_utils.network.run_layers import run_layers
 
 RELU = nn.ReLU()
@@ -34,7 +34,7 @@ class DiscreteHead(nn.Module):
         noise: bool = False,
     ) -> None:
         super().__init__()
-        self.Q = stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise, dropout)
+        self.Q = layer_stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise, dropout)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
@@ -67,8 +67,8 @@ class DuelingHead(nn.Module):
     ) -> None:
         super().__init__()
         a_layers, v_layers = first_given(a_layer_num, layer_num), first_given(v_layer_num, layer_num)
-        self.A = stack(hidden_size, hidden_size, output_size, a_layers, activation, norm_type, noise, dropout)
-        self.V = stack(hidden_size, hidden_size, 1, v_layers, activation, norm_type, noise, dropout)
+        self.A = layer_stack(hidden_size, hidden_size, output_size, a_layers, activation, norm_type, noise, dropout)
+        self.V = layer_stack(hidden_size, hidden_size, 1, v_layers, activation, norm_type, noise, dropout)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
@@ -99,8 +99,8 @@ class StochasticDuelingHead(nn.Module):
     ) -> None:
         super().__init__()
         a_layers, v_layers = first_given(a_layer_num, layer_num), first_given(v_layer_num, layer_num)
-        self.A = stack(hidden_size + action_shape, hidden_size, 1, a_layers, activation, norm_type, noise)
-        self.V = stack(hidden_size, hidden_size, 1, v_layers, activation, norm_type, noise)
+        self.A = layer_stack(hidden_size + action_shape, hidden_size, 1, a_layers, activation, norm_type, noise)
+        self.V = layer_stack(hidden_size, hidden_size, 1, v_layers, activation, norm_type, noise)
         self.last_tanh = last_tanh
 
     def forward(
@@ -157,9 +157,9 @@ class BranchingHead(nn.Module):
         self.num_branches = num_branches
         self.action_bins_per_branch = action_bins_per_branch
         a_layers, v_layers = first_given(a_layer_num, layer_num), first_given(v_layer_num, layer_num)
-        self.V = stack(hidden_size, hidden_size, 1, v_layers, activation, norm_type, noise)
+        self.V = layer_stack(hidden_size, hidden_size, 1, v_layers, activation, norm_type, noise)
         self.branches = nn.ModuleList(
-            stack(hidden_size, hidden_size, action_bins_per_branch, a_layers, activation, norm_type, noise)
+            layer_stack(hidden_size, hidden_size, action_bins_per_branch, a_layers, activation, norm_type, noise)
             for _ in range(num_branches)
         )
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ding.model.common._head_discrete import RELU
-from ding.model.common._head_layers import stack
+from ding.model.common._head_layers import layer_stack
 
 
 class _CategoricalHead(nn.Module):
@@ -61,7 +61,7 @@ class DistributionHead(_CategoricalHead):
         eps: float = 1e-6,
     ) -> None:
         super().__init__(output_size, n_atom, v_min, v_max, eps)
-        self.Q = stack(hidden_size, hidden_size, output_size * n_atom, layer_num, activation, norm_type, noise)
+        self.Q = layer_stack(hidden_size, hidden_size, output_size * n_atom, layer_num, activation, norm_type, noise)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to ``logit`` (means) ``[B, N]`` and ``distribution`` ``[B, N, n_atom]``."""
@@ -90,8 +90,8 @@ class RainbowHead(_CategoricalHead):
         eps: float = 1e-6,
     ) -> None:
         super().__init__(output_size, n_atom, v_min, v_max, eps)
-        self.A = stack(hidden_size, hidden_size, output_size * n_atom, layer_num, activation, norm_type, noise)
-        self.Q = stack(hidden_size, hidden_size, n_atom, layer_num, activation, norm_type, noise)
+        self.A = layer_stack(hidden_size, hidden_size, output_size * n_atom, layer_num, activation, norm_type, noise)
+        self.Q = layer_stack(hidden_size, hidden_size, n_atom, layer_num, activation, norm_type, noise)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to ``logit`` (means) ``[B, N]`` and ``distribution`` ``[B, N, n_atom]``."""
@@ -119,7 +119,9 @@ class QRDQNHead(nn.Module):
         super().__init__()
         self.output_size = output_size
         self.num_quantiles = num_quantiles
-        self.Q = stack(hidden_size, hidden_size, output_size * num_quantiles, layer_num, activation, norm_type, noise)
+        self.Q = layer_stack(
+            hidden_size, hidden_size, output_size * num_quantiles, layer_num, activation, norm_type, noise
+        )
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to quantiles.

@@ -11,7 +11,7 @@ from torch import nn
 from ding.torch_utils.network.nn_module import MLP, NoiseLinearLayer, fc_block, noise_block
 
 
-def stack(
+def layer_stack(
     input_size: int,
     hidden_size: int,
     output_size: int,

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ding.model.common._head_discrete import RELU
-from ding.model.common._head_layers import stack
+from ding.model.common._head_layers import layer_stack
 from ding.rl_utils.beta_function import beta_function_map
 
 
@@ -42,7 +42,7 @@ class QuantileHead(nn.Module):
         if beta_function_type not in beta_function_map:
             known = sorted(beta_function_map)
             raise KeyError(f"beta_function_type must be one of {known}, got {beta_function_type!r}")
-        self.Q = stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise)
+        self.Q = layer_stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise)
         self.num_quantiles = num_quantiles
         self.quantile_embedding_size = quantile_embedding_size
         self.output_size = output_size
@@ -98,7 +98,7 @@ class FQFHead(nn.Module):
         noise: bool = False,
     ) -> None:
         super().__init__()
-        self.Q = stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise)
+        self.Q = layer_stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise)
         self.num_quantiles = num_quantiles
         self.quantile_embedding_size = quantile_embedding_size
         self.output_size = output_size

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import as_shape
+from ding.model.common.shapes import as_shape
 from ding.torch_utils.network.nn_module import fc_block, normed_conv2d, normed_linear
 from ding.torch_utils.network.normalization import build_normalization
 from ding.torch_utils.network.res_block import ResBlock, ResFCBlock

@@ -1,3 +1,4 @@
+from ding.model.common._head_continuous import LOG_SIGMA_RANGE as LOG_SIGMA_RANGE
 from ding.model.common._head_continuous import EnsembleHead as EnsembleHead
 from ding.model.common._head_continuous import PopArtVHead as PopArtVHead
 from ding.model.common._head_continuous import RegressionHead as RegressionHead
@@ -12,6 +13,7 @@ from ding.model.common._head_distribution import QRDQNHead as QRDQNHead
 from ding.model.common._head_distribution import RainbowHead as RainbowHead
 from ding.model.common._head_layers import MultiHead as MultiHead
 from ding.model.common._head_layers import independent_normal_dist as independent_normal_dist
+from ding.model.common._head_layers import layer_stack as layer_stack
 from ding.model.common._head_names import head_cls_map as head_cls_map
 from ding.model.common._head_quantile import FQFHead as FQFHead
 from ding.model.common._head_quantile import QuantileHead as QuantileHead

@@ -12,7 +12,7 @@ from torch import nn
 
 from ding.config.errors import ConfigValueError
 from ding.torch_utils import build_activation
-from ding.utils import MODEL_REGISTRY, did_you_mean, import_module
+from ding.utils import MODEL_REGISTRY, did_you_mean
 
 
 def create_model(cfg: Mapping[str, Any]) -> nn.Module:
@@ -27,11 +27,8 @@ def create_model(cfg: Mapping[str, Any]) -> nn.Module:
             no such argument, or it takes a list of ints and gets something else.
         KeyError: no ``type``, or a name that is not registered (the message names the nearest known one).
     """
-    arguments = copy.deepcopy(dict(cfg))
-    import_module(arguments.pop("import_names", None) or [])
-    if "type" not in arguments:
-        raise KeyError(f"a model config needs 'type', got the keys {sorted(arguments)}")
-    kind = arguments.pop("type")
+    kind = MODEL_REGISTRY.type_of(cfg)
+    arguments = copy.deepcopy({key: value for key, value in cfg.items() if key not in ("type", "import_names")})
     _check_arguments(MODEL_REGISTRY[kind], arguments)
     if isinstance(arguments.get("activation"), str) and _takes_module(MODEL_REGISTRY[kind], "activation"):
         arguments["activation"] = _activation(arguments["activation"])

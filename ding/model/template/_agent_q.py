@@ -1,35 +1,15 @@
 """Q values of several agents by one recurrent network, whose rows are environments times agents."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
+from ding.model.common.state_rows import StateRows
 from ding.model.template._drqn import DRQN
 
 # What a forbidden action is worth to a greedy choice; finite, so that differences stay numbers.
 FORBIDDEN_VALUE = -9999999.0
-
-
-class StateRows(Sequence[Any]):
-    """Recurrent states of B rows, one ``{'h', 'c'}`` per row, which are cut out of ``columns`` when they are read.
-
-    Args:
-        columns: ``{'h', 'c'}`` of ``[B, ...]``.
-    """
-
-    def __init__(self, columns: Mapping[str, torch.Tensor]) -> None:
-        self.columns = columns
-
-    def __len__(self) -> int:
-        return len(self.columns["h"])
-
-    def __getitem__(self, index: Any) -> Any:
-        part = {key: value[index] for key, value in self.columns.items()}
-        return StateRows(part) if isinstance(index, slice) else part
-
-    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        return (dict(zip(self.columns, row)) for row in zip(*(value.unbind(0) for value in self.columns.values())))
 
 
 class AgentValues(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
 from ding.model.common.head import DistributionHead, FQFHead, QRDQNHead, QuantileHead, RainbowHead
-from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, QModel, make_encoder, make_head
+from ding.model.common.shapes import ObsShape
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, QModel, make_encoder, make_head
 from ding.utils import MODEL_REGISTRY
 
 RELU = nn.ReLU()

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
 from ding.model.common.head import BranchingHead, DiscreteHead, DuelingHead, MultiHead
-from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, QModel, make_encoder, make_head
+from ding.model.common.shapes import ObsShape
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, QModel, make_encoder, make_head
 from ding.torch_utils.network.nn_module import NoiseLinearLayer
 from ding.utils import MODEL_REGISTRY
 

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
 from ding.model.common.head import DiscreteHead, DuelingHead
-from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, make_encoder, make_head
+from ding.model.common.shapes import ObsShape
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, make_encoder, make_head
 from ding.torch_utils.network.rnn import get_lstm
 from ding.utils import MODEL_REGISTRY
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 
 @MODEL_REGISTRY.register("drqn")

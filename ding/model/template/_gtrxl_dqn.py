@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import as_shape
 from ding.model.common.encoder import ConvEncoder
 from ding.model.common.head import DiscreteHead, DuelingHead
-from ding.model.template._q_base import make_head
+from ding.model.common.shapes import as_shape
+from ding.model.template.q_model import make_head
 from ding.torch_utils.network.gtrxl import GTrXL
 from ding.utils import MODEL_REGISTRY
 

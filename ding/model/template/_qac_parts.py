@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ding.model.common._shapes import ObsShape, as_shape
 from ding.model.common.encoder import ConvEncoder
 from ding.model.common.head import RegressionHead, ReparameterizationHead
+from ding.model.common.shapes import ObsShape, as_shape
 from ding.model.template.vac import check_mode
 from ding.torch_utils.network.run_layers import run_layers
 from ding.utils.names import did_you_mean

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import Observation, ObsShape
 from ding.model.common.head import RegressionHead
-from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
+from ding.model.common.shapes import Observation, ObsShape
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
 from ding.model.template.vac import RELU, actor_output, check_mode, check_widths, make_actor_head
 from ding.utils import MODEL_REGISTRY
 

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import as_shape
 from ding.model.common.head import RegressionHead
+from ding.model.common.shapes import as_shape
 from ding.model.template.vac import RELU, check_mode
 from ding.utils import MODEL_REGISTRY
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import ObsShape, as_shape
 from ding.model.common.encoder import ConvEncoder
+from ding.model.common.shapes import ObsShape, as_shape
 from ding.model.template._dqn import DQN
-from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES
 from ding.model.template._qac_parts import RELU, actor_output, continuous_actor, vector_width
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES
 from ding.utils import MODEL_REGISTRY
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
+from ding.model.common.shapes import ObsShape
 from ding.model.template._qac_parts import RELU, ActorCriticModes, action_width, vector_width
 from ding.model.template.vae import VanillaVAE
 from ding.utils import MODEL_REGISTRY

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.template._agent_q import AgentValues, StateRows, agent_values, chosen, joint_output, with_time
+from ding.model.common.state_rows import StateRows
+from ding.model.template._agent_q import AgentValues, agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
 from ding.model.template.qmix import Mixer
 from ding.model.template.vac import RELU

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ding.model.common._shapes import ObsShape
+from ding.model.common.shapes import ObsShape
 from ding.model.template._agent_q import agent_values
 from ding.model.template._drqn import DRQN
-from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES
 from ding.model.template.vac import check_mode
 from ding.utils import MODEL_REGISTRY, squeeze
 

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
-from ding.model.template._q_base import make_encoder
+from ding.model.common.shapes import ObsShape
+from ding.model.template.q_model import make_encoder
 from ding.utils import MODEL_REGISTRY
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 _CONV_SIZES = (32, 64, 64)
 

@@ -86,10 +86,9 @@ def create_stochastic_optimizer(device: str, stochastic_optimizer_config: Mappin
     Raises:
         KeyError: no ``type``, or an unknown one; the message names the nearest.
     """
-    arguments = copy.deepcopy(dict(stochastic_optimizer_config))
-    if "type" not in arguments:
-        raise KeyError(f"stochastic_optim.type is missing; the config has the keys {sorted(arguments)}")
-    return STOCHASTIC_OPTIMIZER_REGISTRY.build(arguments.pop("type"), device=device, **arguments)
+    kind = STOCHASTIC_OPTIMIZER_REGISTRY.type_of(stochastic_optimizer_config)
+    arguments = copy.deepcopy({key: value for key, value in stochastic_optimizer_config.items() if key != "type"})
+    return STOCHASTIC_OPTIMIZER_REGISTRY.build(kind, device=device, **arguments)
 
 
 class StochasticOptimizer(ABC):

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
 from ding.model.common.head import EnsembleHead
+from ding.model.common.shapes import ObsShape
 from ding.model.template._qac_parts import (
     RELU,
     ActorCriticModes,

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, make_encoder
 from ding.model.template.mavac import MAVAC
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, make_encoder
 from ding.model.template.vac import RELU, ActionShape, check_mode
 from ding.torch_utils.network.rnn import RNNLayer
 from ding.utils import MODEL_REGISTRY

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
+from ding.model.common.shapes import ObsShape
 from ding.model.template.qmix import QMix
 from ding.utils import MODEL_REGISTRY
 

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from ding.model.common.head import DiscreteHead, RegressionHead
-from ding.model.template._q_base import ACTION_MASK
 from ding.model.template._qac_parts import (
     RELU,
     ActorCriticModes,
@@ -23,6 +22,7 @@ from ding.model.template._qac_parts import (
     twins,
     vector_width,
 )
+from ding.model.template.q_model import ACTION_MASK
 from ding.utils import MODEL_REGISTRY
 
 Shape = int | Sequence[int]

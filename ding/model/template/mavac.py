@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import as_shape
 from ding.model.common.head import RegressionHead
-from ding.model.template._q_base import ACTION_MASK
+from ding.model.common.shapes import as_shape
+from ding.model.template.q_model import ACTION_MASK
 from ding.model.template.vac import RELU, ActionShape, actor_output, check_mode, make_actor_head
 from ding.utils import MODEL_REGISTRY
 

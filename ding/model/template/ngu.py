@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
+from ding.model.common.shapes import ObsShape
 from ding.model.template._drqn import DRQN
-from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES
 from ding.utils import MODEL_REGISTRY, squeeze
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._head_layers import independent_normal_dist
-from ding.model.common._shapes import Observation, ObsShape
-from ding.model.common.head import DiscreteHead, ReparameterizationHead
-from ding.model.template._q_base import (
+from ding.model.common.head import DiscreteHead, ReparameterizationHead, independent_normal_dist
+from ding.model.common.shapes import Observation, ObsShape
+from ding.model.template.q_model import (
     ACTION_MASK,
     DEFAULT_HIDDEN_SIZES,
     encode,

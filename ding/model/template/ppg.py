@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ding.model.common._shapes import Observation, ObsShape
-from ding.model.template._q_base import DEFAULT_HIDDEN_SIZES, encode, split_observation
+from ding.model.common.shapes import Observation, ObsShape
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, encode, split_observation
 from ding.model.template.vac import RELU, VAC, ActionShape, check_mode
 from ding.utils import MODEL_REGISTRY
 

@@ -6,10 +6,9 @@ import torch
 from easydict import EasyDict
 from torch import nn
 
-from ding.model.common._head_layers import stack
-from ding.model.common._shapes import Observation
-from ding.model.common.head import PopArtVHead
-from ding.model.template._q_base import encode
+from ding.model.common.head import PopArtVHead, layer_stack
+from ding.model.common.shapes import Observation
+from ding.model.template.q_model import encode
 from ding.model.template.vac import RELU, VAC
 
 
@@ -25,7 +24,7 @@ class DiscretePolicyHead(nn.Module):
         norm_type: str | None = None,
     ) -> None:
         super().__init__()
-        self.main = stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise=False)
+        self.main = layer_stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Features ``[B, hidden_size]`` to logits ``[B, output_size]``."""

@@ -9,10 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ding.model.common._head_continuous import LOG_SIGMA_RANGE
-from ding.model.common._shapes import Observation, ObsShape
-from ding.model.common.head import DiscreteHead, RegressionHead, ReparameterizationHead
-from ding.model.template._q_base import encode
+from ding.model.common.head import LOG_SIGMA_RANGE, DiscreteHead, RegressionHead, ReparameterizationHead
+from ding.model.common.shapes import Observation, ObsShape
 from ding.model.template._qac_parts import (
     RELU,
     ActionShape,
@@ -28,6 +26,7 @@ from ding.model.template._qac_parts import (
     state_action,
     twins,
 )
+from ding.model.template.q_model import encode
 from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
 from ding.utils import MODEL_REGISTRY
 

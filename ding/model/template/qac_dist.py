@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from ding.model.common._shapes import Observation, ObsShape
 from ding.model.common.head import DistributionHead
+from ding.model.common.shapes import Observation, ObsShape
 from ding.model.template._qac_parts import (
     RELU,
     ActorCriticModes,

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
 from ding.model.common.head import RegressionHead
+from ding.model.common.shapes import ObsShape
 from ding.model.template._qac_parts import RELU, on_hidden, run_head, vector_width
 from ding.model.template.qac import ContinuousQAC
 from ding.utils import MODEL_REGISTRY

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ding.model.common._shapes import Observation, ObsShape, output_sizes
 from ding.model.common.encoder import IMPALAConvEncoder, encoder_layers
 from ding.model.common.head import DiscreteHead, MultiHead, RegressionHead, ReparameterizationHead
-from ding.model.template._q_base import ACTION_MASK, DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
+from ding.model.common.shapes import Observation, ObsShape, output_sizes
+from ding.model.template.q_model import ACTION_MASK, DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
 from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
 from ding.utils import MODEL_REGISTRY
 from ding.utils.names import did_you_mean

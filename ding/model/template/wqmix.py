@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common._shapes import ObsShape
+from ding.model.common.shapes import ObsShape
 from ding.model.template._agent_q import agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
 from ding.model.template.qmix import Mixer

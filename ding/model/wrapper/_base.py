@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from ding.model.template._agent_q import StateRows
-from ding.model.template._q_base import QModel
+from ding.model.common.state_rows import StateRows
 from ding.model.template.ppg import PPG
+from ding.model.template.q_model import QModel
 from ding.model.template.qac import ContinuousQAC
 from ding.model.template.vac import VAC
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like

@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from ding.data._tree_codec import decode_tree, encode_tree
+from ding.data.tree_codec import decode_tree, encode_tree
 from ding.parallel.planes.errors import BadFrame
 from ding.parallel.planes.views import views_of
 

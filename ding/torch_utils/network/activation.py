@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ding.utils.default_helper import check_choice
 from ding.utils.errors import InvalidArgumentError
+from ding.utils.names import check_choice
 
 
 class GLU(nn.Module):

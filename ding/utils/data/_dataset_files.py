@@ -17,10 +17,9 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ding.utils.default_helper import check_choice
 from ding.utils.file_helper import atomic_write, save_file
 from ding.utils.import_helper import require_extra
-from ding.utils.names import did_you_mean
+from ding.utils.names import check_choice, did_you_mean
 
 Arrays = dict[str, np.ndarray]
 

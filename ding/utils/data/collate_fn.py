@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.utils.default_helper import STATE_KEYS, is_namedtuple, map_nested
+from ding.utils.minibatches import STATE_KEYS
+from ding.utils.nested import is_namedtuple, map_nested
 
 _IGNORE_PREFIX = ("collate_ignore",)
 

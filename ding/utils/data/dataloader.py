@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from ding.utils.data.collate_fn import default_collate
-from ding.utils.default_helper import map_nested
+from ding.utils.nested import map_nested
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

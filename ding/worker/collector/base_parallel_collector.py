@@ -15,7 +15,6 @@ from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode
 from ding.rollout import VectorStep
 from ding.utils import PARALLEL_COLLECTOR_REGISTRY, Configurable, build_logger
 from ding.utils.system_helper import get_task_uid
-from ding.worker._component import build_by_type, class_by_type
 
 Players = CollectMode | EvalMode | Sequence[CollectMode | EvalMode]
 
@@ -273,7 +272,7 @@ def create_parallel_collector(cfg: EasyDict) -> BaseParallelCollector:
     Raises:
         KeyError: ``cfg.type`` is missing or not registered; the message names the nearest type.
     """
-    return build_by_type(PARALLEL_COLLECTOR_REGISTRY, cfg)
+    return PARALLEL_COLLECTOR_REGISTRY.create(cfg)
 
 
 def get_parallel_collector_cls(cfg: EasyDict) -> type:
@@ -282,4 +281,4 @@ def get_parallel_collector_cls(cfg: EasyDict) -> type:
     Raises:
         KeyError: ``cfg.type`` is missing or not registered.
     """
-    return class_by_type(PARALLEL_COLLECTOR_REGISTRY, cfg)
+    return PARALLEL_COLLECTOR_REGISTRY.class_of(cfg)

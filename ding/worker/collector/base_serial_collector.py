@@ -13,7 +13,7 @@ from ding.data.roles import CollectMode, EnvManager, StateDict, Writer
 from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, ongoing
 from ding.torch_utils.data_helper import to_tensor_transitions
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, Configurable, one_time_warning
-from ding.worker._component import EnvWorker, build_by_type, class_by_type, required_key
+from ding.worker._component import EnvWorker, required_key
 
 __all__ = [
     "INF",
@@ -311,7 +311,7 @@ def create_serial_collector(cfg: EasyDict, **kwargs: Any) -> ISerialCollector:
     Raises:
         KeyError: ``cfg.type`` is not registered; the message names the nearest type.
     """
-    return build_by_type(SERIAL_COLLECTOR_REGISTRY, cfg, **kwargs)
+    return SERIAL_COLLECTOR_REGISTRY.create(cfg, **kwargs)
 
 
 def get_serial_collector_cls(cfg: EasyDict) -> type:
@@ -321,11 +321,7 @@ def get_serial_collector_cls(cfg: EasyDict) -> type:
         AssertionError: ``cfg`` has no ``type``.
         KeyError: ``cfg.type`` is not registered.
     """
-    if not hasattr(cfg, "type"):
-        raise AssertionError(
-            "collector config: key `type` is missing, expected one of the registered serial collectors"
-        )
-    return class_by_type(SERIAL_COLLECTOR_REGISTRY, cfg)
+    return SERIAL_COLLECTOR_REGISTRY.class_of(cfg, AssertionError)
 
 
 class CachePool:

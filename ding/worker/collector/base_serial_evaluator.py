@@ -11,7 +11,7 @@ from ding.data.roles import EnvManager, EvalMode, StateDict, Writer
 from ding.rollout import VectorEvalMonitor, as_policies
 from ding.rollout.record import ratio, spread
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, Configurable, broadcast_object_list, get_world_size
-from ding.worker._component import EnvWorker, build_by_type, class_by_type, required_key
+from ding.worker._component import EnvWorker, required_key
 
 __all__ = [
     "ISerialEvaluator",
@@ -248,7 +248,7 @@ def create_serial_evaluator(cfg: EasyDict, **kwargs: Any) -> ISerialEvaluator:
         KeyError: ``cfg.type`` is not registered; the message names the nearest type.
     """
     cfg.setdefault("type", "interaction")
-    return build_by_type(SERIAL_EVALUATOR_REGISTRY, cfg, **kwargs)
+    return SERIAL_EVALUATOR_REGISTRY.create(cfg, **kwargs)
 
 
 def get_serial_evaluator_cls(cfg: EasyDict) -> type:
@@ -257,4 +257,4 @@ def get_serial_evaluator_cls(cfg: EasyDict) -> type:
     Raises:
         KeyError: the type is missing or not registered.
     """
-    return class_by_type(SERIAL_EVALUATOR_REGISTRY, cfg)
+    return SERIAL_EVALUATOR_REGISTRY.class_of(cfg)

@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ding.utils import COMMANDER_REGISTRY, Configurable, LimitedSpaceContainer, import_module
-from ding.worker._component import class_by_type
+from ding.utils import COMMANDER_REGISTRY, Configurable, LimitedSpaceContainer
 
 __all__ = ["BaseCommander", "NaiveCommander", "create_parallel_commander", "get_parallel_commander_cls"]
 
@@ -183,5 +182,4 @@ def create_parallel_commander(cfg: Mapping[str, Any]) -> BaseCommander:
 
 def get_parallel_commander_cls(cfg: Mapping[str, Any]) -> type[BaseCommander]:
     """The commander class that ``cfg.type`` names; raises as :func:`create_parallel_commander` does."""
-    import_module(cfg.get("import_names", []))
-    return class_by_type(COMMANDER_REGISTRY, cfg)
+    return COMMANDER_REGISTRY.class_of(cfg)

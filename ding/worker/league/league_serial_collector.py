@@ -15,8 +15,8 @@ from ding.policy import create_policy
 from ding.rollout import INF, as_policies
 from ding.rollout.players import own_return, scalar
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, deep_merge_dicts, get_world_size
-from ding.utils.default_helper import check_choice
 from ding.utils.file_helper import read_file, save_file
+from ding.utils.names import check_choice
 from ding.worker.collector.base_serial_collector import (
     SERIAL_CONFIG,
     Policies,

@@ -16,7 +16,6 @@ from ding.data.roles import LearnMode, Samples, Writer
 from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
 from ding.utils import LEARNER_REGISTRY, Configurable, build_logger, get_rank, get_world_size
 from ding.utils.data import AsyncDataLoader
-from ding.worker._component import build_by_type
 from ding.worker.learner.finite_check import FiniteCheck
 from ding.worker.learner.learner_hook import (
     LearnerHook,
@@ -339,7 +338,7 @@ def create_learner(cfg: EasyDict, **kwargs: Any) -> BaseLearner:
     Raises:
         KeyError: the type is missing or not registered; the message names the nearest one.
     """
-    return build_by_type(LEARNER_REGISTRY, cfg, **kwargs)
+    return LEARNER_REGISTRY.create(cfg, **kwargs)
 
 
 def _as_rows(data: Any) -> Any:

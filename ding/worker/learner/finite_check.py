@@ -17,7 +17,7 @@ from ding.data.roles import LearnMode
 from ding.data.safe_file import SafeFileError, write_tree
 from ding.data.transition_batch import TransitionBatch
 from ding.torch_utils.weight_checks import ON_NONFINITE, NonFiniteError
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 from ding.worker.learner.learner_hook import attribute_of
 
 log = logging.getLogger(__name__)

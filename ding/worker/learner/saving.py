@@ -9,7 +9,7 @@ from typing import Any
 
 from ding.data.roles import CollectMode, EvalMode, LearnMode, StateDict
 from ding.utils.checkpoint import folder_of, keep_newest, save_checkpoint
-from ding.utils.default_helper import check_choice
+from ding.utils.names import check_choice
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from ding.utils import BUFFER_REGISTRY, Configurable
-from ding.worker._component import build_by_type, class_by_type
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,7 +73,7 @@ def create_buffer(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> IBuffer:
     Raises:
         KeyError: ``type`` is missing or names nothing that is registered.
     """
-    return build_by_type(BUFFER_REGISTRY, cfg, *args, **kwargs)
+    return BUFFER_REGISTRY.create(cfg, *args, **kwargs)
 
 
 def get_buffer_cls(cfg: Mapping[str, Any]) -> type:
@@ -83,4 +82,4 @@ def get_buffer_cls(cfg: Mapping[str, Any]) -> type:
     Raises:
         KeyError: ``type`` is missing or names nothing that is registered.
     """
-    return class_by_type(BUFFER_REGISTRY, cfg)
+    return BUFFER_REGISTRY.class_of(cfg)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from easydict import EasyDict
 
 from ding.config import (
     UnknownKeyError,
@@ -97,3 +98,17 @@ def test_the_configs_of_the_house_hold_no_key_that_nobody_reads(path):
         compile_config_parallel(*parts, save_cfg=False, strict=True)
     else:
         compile_config(parts[0], auto=True, create_cfg=parts[1], save_cfg=False, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [
+        ("ddpg", {"learn": {"noise": True, "noise_sigma": 0.1, "noise_range": {"min": -0.5, "max": 0.5}}}),
+        ("wqmix", {"learn": {"alpha": 0.1}}),
+        ("dt", {"evaluator_env_num": 3}),
+    ],
+)
+def test_keys_that_a_policy_reads_only_where_they_are_given_are_known(kind, policy):
+    create = {"env": {"type": "cartpole"}, "env_manager": {"type": "base"}, "policy": {"type": kind}}
+    main = {"env": {"collector_env_num": 1}, "policy": policy}
+    compile_config(EasyDict(main), auto=True, create_cfg=EasyDict(create), save_cfg=False, strict=True)

@@ -168,6 +168,14 @@ def test_a_run_of_some_passes(workplace, name, pipeline):
     assert all(torch.equal(value, again.learn_mode.state_dict()["model"][key]) for key, value in weights.items())
 
 
+def test_the_experts_samples_have_the_steps_of_the_agents(workplace):
+    main, create = prepared("sqil")
+    expert_main = copy.deepcopy(main)
+    main.policy.nstep, expert_main.policy.nstep = 1, 3
+    serial_pipeline_sqil((main, create), (expert_main, create), seed=0, max_env_step=40, strict=True)
+    assert json.loads(Path("e/result.json").read_text())["train_iter"] > 0
+
+
 def test_a_run_without_demonstrations_needs_no_expert(workplace):
     main, create = prepared("dqfd")
     Path("expert.pth.tar").unlink()

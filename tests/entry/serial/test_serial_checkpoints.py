@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from ding.entry import serial_pipeline
 from ding.entry.cli import cli
-from ding.entry.serial.run_state import newest_checkpoint
+from ding.entry.serial.run_state import newest_good_snapshot
 from ding.utils.checkpoint import checked_manifest, read_checkpoint
 from ding.utils.file_helper import FileRefusedError
 from ding.worker.learner.saving import CheckpointSaver, DiskFullError
@@ -37,7 +37,7 @@ def test_a_damaged_snapshot_is_refused_and_the_one_before_is_taken(part, caplog)
     main.policy.learn.learner = {"hook": {"load_ckpt_before_run": str(damaged)}}
     with pytest.raises(FileRefusedError, match=r"snapshot_40.* the newest good one"):
         serial_pipeline((main, create), seed=0, max_train_iter=60)
-    assert newest_checkpoint("run") == Path("run/ckpt/snapshot_20")
+    assert newest_good_snapshot("run") == Path("run/ckpt/snapshot_20")
     assert "snapshot_40 is passed over" in caplog.text
 
 

@@ -26,7 +26,7 @@ from ding.entry import (
     serial_pipeline_sqil,
 )
 from ding.entry.cli import cli
-from ding.entry.serial.run_state import newest_checkpoint
+from ding.entry.serial.run_state import newest_good_snapshot
 from ding.envs import DingEnvWrapper
 from ding.envs.env.state import EnvStateError
 from ding.utils.checkpoint import read_manifest
@@ -110,7 +110,7 @@ def feed(hashed, value) -> None:
 
 def resumed(exp_name: str, **learn) -> tuple[EasyDict, EasyDict]:
     main, create = config(exp_name, resume_training=True, **learn)
-    main.policy.learn.learner = EasyDict(hook={"load_ckpt_before_run": str(newest_checkpoint(exp_name))})
+    main.policy.learn.learner = EasyDict(hook={"load_ckpt_before_run": str(newest_good_snapshot(exp_name))})
     return main, create
 
 
@@ -140,7 +140,7 @@ def test_other_seeds_give_other_runs() -> None:
 def test_half_and_half_is_the_whole(in_new_process) -> None:
     serial_pipeline(config("whole", run_state_freq=40), seed=3, max_train_iter=80)
     serial_pipeline(config("parts", run_state_freq=40), seed=3, max_train_iter=40)
-    snapshot = newest_checkpoint("parts")
+    snapshot = newest_good_snapshot("parts")
     assert str(snapshot).endswith("snapshot_40")
     assert read_manifest(snapshot).notes["episodes"] == "go on"
     ongoing = read_tree(snapshot / "state.safetensors", "ding.run_state")["ongoing"]
@@ -172,7 +172,7 @@ def test_without_a_state_of_the_envs_both_begin_new_episodes() -> None:
 
     run(config("whole", run_state_freq=20), 40)
     run(config("parts", run_state_freq=20), 20)
-    noted = read_manifest(newest_checkpoint("parts")).notes["episodes"]
+    noted = read_manifest(newest_good_snapshot("parts")).notes["episodes"]
     assert noted.startswith("begin anew: ")
     assert "Unknown" in noted
     run(resumed("parts", run_state_freq=20), 40)
@@ -223,7 +223,7 @@ def test_killed_before_a_snapshot_is_whole_the_one_before_is_taken(monkeypatch) 
         with pytest.raises(Killed):
             serial_pipeline(config("killed", run_state_freq=20), seed=5, max_train_iter=60)
     assert Path("killed/ckpt/snapshot_40").is_dir()
-    assert str(newest_checkpoint("killed")).endswith("snapshot_20")
+    assert str(newest_good_snapshot("killed")).endswith("snapshot_20")
     serial_pipeline(resumed("killed", run_state_freq=20), seed=5, max_train_iter=60)
     serial_pipeline(config("undisturbed", run_state_freq=20), seed=5, max_train_iter=60)
     assert digest(Path("killed/ckpt/iteration_60.pth.tar")) == digest(Path("undisturbed/ckpt/iteration_60.pth.tar"))
@@ -254,7 +254,7 @@ def test_half_and_half_is_the_whole_beside_an_expert(name, goes_on, monkeypatch)
                 hook = {"hook": {"load_ckpt_before_run": str(snapshot)}}
                 main.policy.learn.update(resume_training=True, learner=EasyDict(hook))
             pipeline((main, create), expert, seed=3, max_train_iter=limit)
-            snapshot = newest_checkpoint(exp_name)
+            snapshot = newest_good_snapshot(exp_name)
             assert read_manifest(snapshot).notes["episodes"].startswith("go on" if goes_on else "begin anew")
         digests.append((snapshot.name, digest_of(snapshot)))
     assert digests[0] == digests[1]
@@ -278,7 +278,7 @@ def test_half_and_half_is_the_whole_of_phases(name, half) -> None:
                 hook = {"hook": {"load_ckpt_before_run": str(snapshot)}}
                 main.policy.learn.update(resume_training=True, learner=EasyDict(hook))
             run((main, create), seed=3, max_train_iter=limit)
-            snapshot = newest_checkpoint(exp_name)
+            snapshot = newest_good_snapshot(exp_name)
             state = read_tree(snapshot / "state.safetensors", "ding.run_state")
             assert state["kept_samples"]["batches"] or limit > half
         digests.append((snapshot.name, digest_of(snapshot)))
@@ -309,7 +309,7 @@ def test_half_and_half_is_the_whole_of_cloning_observations() -> None:
             serial_pipeline_bco(
                 (config, create), read_config(CONFIGS / "cartpole_dqn_config.py"), 3, max_train_iter=limit
             )
-            snapshot = newest_checkpoint(exp_name)
+            snapshot = newest_good_snapshot(exp_name)
         digests.append((snapshot.name, digest_of(snapshot)))
     assert digests[0] == digests[1]
 

@@ -12,7 +12,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.entry import serial_pipeline, serial_pipeline_onpolicy
 from ding.entry.cli import cli
-from ding.entry.serial.run_state import newest_checkpoint
+from ding.entry.serial.run_state import newest_good_snapshot
 
 CONFIG = {
     "exp_name": "onpolicy",
@@ -88,7 +88,7 @@ def test_half_and_half_is_the_whole(schedule) -> None:
     whole = serial_pipeline_onpolicy(config("whole", **learn), seed=1, max_train_iter=40)
     serial_pipeline_onpolicy(config("parts", **learn), seed=1, max_train_iter=20)
     main, create = config("parts", resume_training=True, **learn)
-    main.policy.learn.learner = EasyDict(hook={"load_ckpt_before_run": str(newest_checkpoint("parts"))})
+    main.policy.learn.learner = EasyDict(hook={"load_ckpt_before_run": str(newest_good_snapshot("parts"))})
     resumed = serial_pipeline_onpolicy((main, create), seed=1, max_train_iter=40)
     assert same(state(whole), state(resumed))
     assert "value_norm" in state(whole)
@@ -104,7 +104,7 @@ def test_half_and_half_is_the_whole_with_several_buffers() -> None:
 
     whole = run("whole", 20)
     run("parts", 10)
-    hook = {"load_ckpt_before_run": str(newest_checkpoint("parts"))}
+    hook = {"load_ckpt_before_run": str(newest_good_snapshot("parts"))}
     assert same(whole, run("parts", 20, resume_training=True, learner={"hook": hook}))
 
 

@@ -13,7 +13,7 @@ from ding.config import ConfigValueError
 from ding.data.level_replay import LevelSampler
 from ding.entry import serial_pipeline_plr
 from ding.entry.cli import cli
-from ding.entry.serial.run_state import newest_checkpoint
+from ding.entry.serial.run_state import newest_good_snapshot
 
 CONFIG = {
     "exp_name": "e",
@@ -88,7 +88,7 @@ def test_half_and_half_is_the_whole():
     whole = serial_pipeline_plr(config("whole", **learn), seed=1, max_train_iter=8)
     serial_pipeline_plr(config("parts", **learn), seed=1, max_train_iter=4)
     main, create = config("parts", resume_training=True, **learn)
-    main.policy.learn.learner = EasyDict(hook={"load_ckpt_before_run": str(newest_checkpoint("parts"))})
+    main.policy.learn.learner = EasyDict(hook={"load_ckpt_before_run": str(newest_good_snapshot("parts"))})
     resumed = serial_pipeline_plr((main, create), seed=1, max_train_iter=8)
     assert torch.equal(weights(whole), weights(resumed))
 

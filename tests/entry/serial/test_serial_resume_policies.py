@@ -9,7 +9,7 @@ import pytest
 
 import ding.entry
 from ding.config import read_config
-from ding.entry.serial.run_state import newest_checkpoint
+from ding.entry.serial.run_state import newest_good_snapshot
 from ding.utils.checkpoint import read_manifest
 from tests.entry.serial.test_serial_exact_resume import digest_of
 
@@ -69,14 +69,14 @@ def test_two_halves_are_the_whole(name, manager, tmp_path, monkeypatch) -> None:
     pipeline = getattr(ding.entry, mode.replace("serial", "serial_pipeline"))
     pipeline(configs(name, manager, "whole", half), seed=3, max_train_iter=2 * half)
     pipeline(configs(name, manager, "parts", half), seed=3, max_train_iter=half)
-    first = newest_checkpoint("parts")
+    first = newest_good_snapshot("parts")
     assert read_manifest(first).notes["episodes"] == "go on"
     command = [sys.executable, "-m", "ding.entry", "-m", mode, "--resume", "parts", "--train-iter", str(2 * half)]
     done = subprocess.run(
         [*command, "--quiet", "-s", "3"], capture_output=True, text=True, timeout=300, env={**os.environ}
     )
     assert done.returncode == 0, done.stderr
-    whole, parts = newest_checkpoint("whole"), newest_checkpoint("parts")
+    whole, parts = newest_good_snapshot("whole"), newest_good_snapshot("parts")
     assert parts != first
     assert parts.name == whole.name
     assert digest_of(whole) == digest_of(parts)
@@ -92,6 +92,6 @@ def test_the_same_seed_gives_the_same_run_with_each_policy(name, seed, tmp_path,
     pipeline = getattr(ding.entry, mode.replace("serial", "serial_pipeline"))
     for folder in ("a", "b"):
         pipeline(configs(name, "base", folder, half // 4), seed=seed, max_train_iter=half // 4)
-    first, second = (newest_checkpoint(folder) for folder in ("a", "b"))
+    first, second = (newest_good_snapshot(folder) for folder in ("a", "b"))
     assert first.name == second.name
     assert digest_of(first) == digest_of(second)

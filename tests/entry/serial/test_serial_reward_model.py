@@ -30,7 +30,7 @@ from ding.entry import (
     serial_pipeline_trex_onpolicy,
     trex_collecting_data,
 )
-from ding.entry.serial.run_state import FILE_KIND, STATE, newest_checkpoint
+from ding.entry.serial.run_state import FILE_KIND, STATE, newest_good_snapshot
 from ding.reward_model import RndRewardModel, TrexRewardModel
 from ding.utils import read_file, save_file
 from ding.utils.checkpoint import LEARNER, write_parts
@@ -270,7 +270,7 @@ def whole_and_halves(run: Callable[..., Any], name: str, half: int, **reward_mod
         snapshot = None
         for limit in limits:
             run(resumable(name, half, snapshot, **reward_model), limit)
-            snapshot = str(newest_checkpoint("e"))
+            snapshot = str(newest_good_snapshot("e"))
         assert snapshot.endswith(f"snapshot_{2 * half}")
         digests.append(digest_of(Path(snapshot)))
         shutil.rmtree("e")
@@ -332,7 +332,7 @@ def test_a_resumed_run_keeps_its_demonstrations():
     settings = {"collect_count": 70, "expert_model_path": expert_checkpoint()}
     serial_pipeline_gail(resumable("dqn_gail", 20, **settings), expert, seed=3, max_train_iter=20)
     before = Path("e/expert_data.pkl").read_bytes()
-    snapshot = str(newest_checkpoint("e"))
+    snapshot = str(newest_good_snapshot("e"))
     # With another seed the expert would play something else.
     serial_pipeline_gail(resumable("dqn_gail", 20, snapshot, **settings), expert, seed=4, max_train_iter=40)
     assert Path("e/expert_data.pkl").read_bytes() == before
@@ -364,7 +364,7 @@ def test_a_ranked_model_learns_once(monkeypatch):
     serial_pipeline_trex((main, create), max_train_iter=5)
     state = read_file("e/reward_model/ckpt/ckpt_last.pth.tar")
     main.policy.learn.resume_training = True
-    main.policy.learn.learner = {"hook": {"load_ckpt_before_run": str(newest_checkpoint("e"))}}
+    main.policy.learn.learner = {"hook": {"load_ckpt_before_run": str(newest_good_snapshot("e"))}}
     serial_pipeline_trex((main, create), seed=1, max_train_iter=10)
     assert len(trainings) == 1
     again = read_file("e/reward_model/ckpt/ckpt_last.pth.tar")
@@ -374,7 +374,7 @@ def test_a_ranked_model_learns_once(monkeypatch):
 @pytest.mark.parametrize("beside", [True, False])
 def test_a_snapshot_of_an_older_release_has_no_reward_model(beside, caplog):
     serial_pipeline_reward_model_onpolicy(resumable("ppo_rnd", 16), seed=3, max_train_iter=16)
-    snapshot = newest_checkpoint("e")
+    snapshot = newest_good_snapshot("e")
     tree, learner = read_tree(snapshot / STATE, FILE_KIND), (snapshot / LEARNER).read_bytes()
     del tree["reward_model"]
     parts = {
@@ -394,7 +394,7 @@ def test_a_model_of_the_users_does_not_keep_a_run_from_being_saved(caplog, monke
     monkeypatch.setattr(RndRewardModel, "collected_state", lambda self: {"mine": object()})
     serial_pipeline_reward_model_onpolicy(resumable("ppo_rnd", 16), seed=3, max_train_iter=16)
     assert "the reward model is not saved: " in caplog.text
-    snapshot = str(newest_checkpoint("e"))
+    snapshot = str(newest_good_snapshot("e"))
     assert snapshot.endswith("snapshot_16")
     serial_pipeline_reward_model_onpolicy(resumable("ppo_rnd", 16, snapshot), seed=3, max_train_iter=32)
     assert "holds no reward model" in caplog.text

@@ -46,6 +46,13 @@ def test_a_contradiction_is_one_sentence(model, env, sentence):
     assert str(caught.value) == sentence
 
 
+def test_a_network_for_the_first_actions_is_warned_about(caplog):
+    check_model_shapes(DQNPolicy, {"action_shape": 2}, manager(action=spaces.Discrete(9)))
+    assert [one.getMessage() for one in caplog.records] == [
+        "policy.model.action_shape is 2: of 9 actions the policy takes the first"
+    ]
+
+
 @pytest.mark.parametrize(
     ("model", "env"),
     [

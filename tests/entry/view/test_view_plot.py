@@ -16,7 +16,7 @@ from ding.entry.cli import cli
 from ding.entry.view.event_files import EventFile, Scalars, iter_records, read_files
 from ding.entry.view.plot import DEFAULT_TAG, learning_curves
 from ding.entry.view.runs import event_files, find_runs, label_of
-from ding.utils._tb_writer import LazyWriter, write_scalars
+from ding.utils import LazyWriter, write_scalars
 from ding.utils.file_helper import FileRefusedError
 
 

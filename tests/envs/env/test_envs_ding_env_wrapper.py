@@ -256,6 +256,11 @@ class TestActions:
             (spaces.MultiDiscrete([5]), np.array([4]), np.array([4])),
             (spaces.Dict({"x": spaces.Discrete(2), "y": box}), {"x": np.array([1]), "y": [0.5]}, {"x": 1, "y": [0.5]}),
             (spaces.Tuple([spaces.Discrete(2), box]), (np.array([1]), np.array([0.5])), (1, np.array([0.5]))),
+            (
+                spaces.Tuple([spaces.Discrete(2), box]),
+                {"action_args": np.array([0.5]), "action_type": np.array([1])},
+                (1, np.array([0.5])),
+            ),
         ]
         for space, action, expected in cases:
             raw = EchoEnv(space)
@@ -375,6 +380,15 @@ class TestReplays:
         env.enable_save_replay(str(tmp_path))
         with pytest.raises(ValueError, match="render_mode 'rgb_array'"):
             env.reset()
+
+    def test_an_env_that_was_made_without_a_render_mode(self, tmp_path):
+        pytest.importorskip("pygame")
+        env = DingEnvWrapper(gymnasium.make("CartPole-v1", max_episode_steps=3))
+        env.enable_save_replay(str(tmp_path))
+        env.reset()
+        while not env.step(0).done:
+            pass
+        assert [path.name for path in tmp_path.iterdir()] == ["rl-video-episode-0.mp4"]
 
     def test_envs_made_by_id_render(self):
         pytest.importorskip("pygame")

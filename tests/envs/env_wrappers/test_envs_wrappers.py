@@ -336,7 +336,7 @@ def test_every_registered_name_of_the_reference_is_there():
 def test_create_env_wrapper():
     env = create_env_wrapper(Script(), {"type": "frame_stack", "kwargs": {"n_frames": 2}})
     assert env.reset()[0].shape == (2, 2)
-    with pytest.raises(KeyError, match="needs 'type'"):
+    with pytest.raises(KeyError, match=r"env_wrapper\.type is missing"):
         create_env_wrapper(Script(), {"kwargs": {}})
 
 

@@ -16,6 +16,7 @@ from ding.config import ConfigImportError
 from ding.entry import serial_pipeline
 from ding.envs import DingEnvWrapper, create_env_manager, get_vec_env_setting, zoo
 from ding.envs.env import check_reset, check_space_dtype
+from ding.envs.env.base_env import EnvConfigError
 from ding.envs.zoo import MODULES
 from ding.utils import ENV_REGISTRY, import_module
 
@@ -48,6 +49,8 @@ TYPES = [
     ("frozen_lake", "frozen_lake_env", {}, "", (16,), spaces.Discrete(4)),
     ("taxi", "taxi_env", {}, "", (34,), spaces.Discrete(6)),
     ("mujoco", "mujoco_env", {"env_id": "Hopper-v3"}, "mujoco", (11,), spaces.Box(-1.0, 1.0, (3,))),
+    ("mujoco", "mujoco_env", {"env_id": "Ant-v3"}, "mujoco", (111,), spaces.Box(-1.0, 1.0, (8,))),
+    ("mujoco", "mujoco_env", {"env_id": "Humanoid-v3"}, "mujoco", (376,), spaces.Box(-0.4, 0.4, (17,))),
     (
         "mujoco",
         "mujoco_env",
@@ -94,6 +97,20 @@ def test_forms(kind, module, cfg, package, shape, action_space):
         np.testing.assert_array_equal(env.reset(), first)
         assert env.clone("evaluator").caller == "evaluator"
     env.close()
+
+
+@pytest.mark.parametrize("name", ["default", "mujoco_default", "atari_default"])
+def test_the_name_of_a_list_of_wrappers_means_those_of_the_type(name):
+    env = make("cartpole", "cartpole_env", env_wrapper=name)
+    assert env.reset().shape == (4,)
+    while not (timestep := env.step(0)).done:
+        pass
+    assert timestep.info["eval_episode_return"] > 1
+
+
+def test_a_misspelt_name_of_a_list_of_wrappers_is_told():
+    with pytest.raises(EnvConfigError, match=r"env\.env_wrapper 'mujoco_defalt' is unknown\. Did you mean 'mujoco_def"):
+        make("cartpole", "cartpole_env", env_wrapper="mujoco_defalt")
 
 
 def test_one_config_per_env():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from easydict import EasyDict
 
 from ding.envs import BaseEnvManager
@@ -20,6 +21,7 @@ from ding.worker.testing import ScriptedPolicy
         ("zero_sum", [0, 0], [3, -3], ["wins", "losses"]),
         ("zero_sum", [0, 1], [-2, 2], ["losses", "wins"]),
         ("zero_sum", [np.array([1]), np.array([0])], [-2, 2], ["losses", "wins"]),
+        ("zero_sum", [np.array([1]), torch.zeros(1)], [-2, 2], ["losses", "wins"]),
         ("zero_sum", [1, 1], [1, -1], ["wins", "losses"]),
     ],
 )

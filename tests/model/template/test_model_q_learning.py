@@ -401,7 +401,7 @@ class TestFactory:
         assert create_model(cfg).weight.shape == (3, 2)
 
     def test_errors(self):
-        with pytest.raises(KeyError, match="'type'"):
+        with pytest.raises(KeyError, match=r"model\.type is missing"):
             create_model({"obs_shape": 4})
         with pytest.raises(UnknownNameError, match="rainbowdqn"):
             create_model({"type": "rainbow_dqn"})

@@ -398,7 +398,7 @@ def test_create_learner():
     assert type(create_learner(EasyDict(type="base", **config()), tb_logger=RecordingWriter())) is BaseLearner
     with pytest.raises(KeyError, match="Did you mean 'base'"):
         create_learner(EasyDict(type="bose"))
-    with pytest.raises(KeyError, match="no key 'type'"):
+    with pytest.raises(KeyError, match=r"learner\.type is missing: one of .*base"):
         create_learner(EasyDict())
 
 

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ding.data.env_batch import is_abnormal
-from ding.envs.env._stepping import FastStep, classic_step
 from ding.envs.env.state import env_state, set_env_state
+from ding.envs.env.stepping import FastStep, classic_step
 from ding.envs.env_manager._columns import of_abnormal
 from ding.envs.env_manager._errors import ENV_FAULTS, describe, traceback_text
 from ding.envs.env_manager._workers.protocol import COMPLETION, FIRST_STEP, MESSAGE, Command, Failure, Flag, Message

@@ -13,9 +13,9 @@ from ding.data.roles import CollectMode
 from ding.data.transition_batch import joined_samples
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import as_batch
 from ding.framework.middleware.functional.data_processor import push_rows
-from ding.framework.middleware.functional.enhancer import segment_ends
+from ding.framework.middleware.functional.enhancer import segment_end_flags
+from ding.framework.middleware.trees import as_batch
 from ding.framework.task import Role
 from ding.policy.base_policy import Policy
 from ding.rl_utils import gae, gae_data
@@ -47,7 +47,7 @@ def gae_estimator(cfg: EasyDict, policy: CollectMode, buffer_: Buffer | None = N
         with torch.no_grad():
             value, next_value = (_critic(model, columns[key], device) for key in ("obs", "next_obs"))
         done = columns["done"].float()
-        traj_flag = torch.from_numpy(segment_ends(TransitionBatch(columns), ctx.trajectory_end_idx))
+        traj_flag = torch.from_numpy(segment_end_flags(TransitionBatch(columns), ctx.trajectory_end_idx))
         data = gae_data(value, next_value.clone(), columns["reward"], done, traj_flag.float())
         columns |= {"value": value, "traj_flag": traj_flag, "adv": gae(data, gamma, gae_lambda)}
         if buffer_ is None:
@@ -78,7 +78,7 @@ def ppof_adv_estimator(policy: object) -> Estimator:
         if not ctx.trajectories:
             return
         columns = train_columns(ctx.trajectories)
-        columns["traj_flag"] = torch.from_numpy(segment_ends(TransitionBatch(columns), ctx.trajectory_end_idx))
+        columns["traj_flag"] = torch.from_numpy(segment_end_flags(TransitionBatch(columns), ctx.trajectory_end_idx))
         ctx.train_data = TransitionBatch(columns)
         ctx.trajectories = None
 

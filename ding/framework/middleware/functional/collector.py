@@ -9,7 +9,7 @@ import numpy as np
 from ding.data import EnvBatch, Row, TransitionBatch, is_batched
 from ding.data.roles import CollectMode, EnvManager, Samples, Transition
 from ding.framework.context import OnlineRLContext
-from ding.framework.middleware._trees import as_tree
+from ding.framework.middleware.trees import as_tree
 from ding.framework.task import current_task
 from ding.rollout import EpisodeRecord, Game, Rollout, Segments, Sent, VectorStepper, as_policies, v1_interface
 from ding.torch_utils import to_ndarray, to_tensor

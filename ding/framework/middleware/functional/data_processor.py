@@ -15,7 +15,7 @@ from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.transition_batch import joined_samples
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import as_batch, as_dict
+from ding.framework.middleware.trees import as_batch, as_dict
 from ding.framework.task import Role
 from ding.reward_model.sqil import with_rewards_of_imitation
 from ding.utils import one_time_warning

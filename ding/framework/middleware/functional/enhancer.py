@@ -11,7 +11,7 @@ from ding.data.buffer.errors import NotEnoughDataError
 from ding.data.transition_batch import joined_samples
 from ding.framework.context import Context, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import as_batch
+from ding.framework.middleware.trees import as_batch
 from ding.framework.task import Role
 from ding.rl_utils import get_nstep_return_data
 from ding.utils import one_time_warning
@@ -101,10 +101,10 @@ def nstep_reward_enhancer(cfg: EasyDict) -> Callable[[OnlineRLContext], None]:
 def split_into_segments(rows: Sequence[Any], end_idx: Sequence[int]) -> TransitionBatch:
     """Return L consecutive transitions as a batch with one segment for each episode, or part of one."""
     batch = as_batch(rows)
-    return TransitionBatch(batch.columns, np.diff(np.flatnonzero(segment_ends(batch, end_idx)), prepend=-1))
+    return TransitionBatch(batch.columns, np.diff(np.flatnonzero(segment_end_flags(batch, end_idx)), prepend=-1))
 
 
-def segment_ends(batch: TransitionBatch, end_idx: Sequence[int]) -> np.ndarray:
+def segment_end_flags(batch: TransitionBatch, end_idx: Sequence[int]) -> np.ndarray:
     """Return bool ``[L]``: after which of L consecutive transitions another episode or environment begins.
 
     At a time limit ``done`` is False; there the number of the episode shows its end.

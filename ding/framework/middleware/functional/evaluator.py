@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from ding.data.roles import EnvManager, EvalMode
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
-from ding.framework.middleware._trees import TreeMode, TreePolicy
+from ding.framework.middleware.trees import TreeMode, TreePolicy
 from ding.framework.task import Role, current_task
 from ding.rollout import EvaluationRunner, VectorEvalMonitor, episode_return, v1_interface
 

@@ -11,7 +11,6 @@ from ding.config.per_collector import with_own_env
 from ding.config.resolve import import_names_of
 from ding.utils import COMM_COLLECTOR_REGISTRY, Configurable
 from ding.utils.system_helper import get_task_uid
-from ding.worker._component import build_by_type
 from ding.worker.collector.base_parallel_collector import BaseParallelCollector, create_parallel_collector
 
 
@@ -96,7 +95,7 @@ def create_comm_collector(cfg: EasyDict) -> BaseCommCollector:
     Raises:
         KeyError: ``cfg.type`` is missing or not registered; the message names the nearest type.
     """
-    return build_by_type(COMM_COLLECTOR_REGISTRY, cfg)
+    return COMM_COLLECTOR_REGISTRY.create(cfg)
 
 
 def _check_known(name: object) -> None:

@@ -8,7 +8,6 @@ from easydict import EasyDict
 
 from ding.policy import create_policy
 from ding.utils import COMM_LEARNER_REGISTRY, Configurable, EasyTimer, dist_finalize, get_task_uid
-from ding.worker._component import build_by_type
 from ding.worker.learner.base_learner import BaseLearner, create_learner
 from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S, join_group
 from ding.worker.learner.learner_hook import LearnerHook
@@ -105,4 +104,4 @@ def create_comm_learner(cfg: EasyDict) -> BaseCommLearner:
     Raises:
         KeyError: ``cfg.type`` is missing or not registered; the message names the nearest type.
     """
-    return build_by_type(COMM_LEARNER_REGISTRY, cfg)
+    return COMM_LEARNER_REGISTRY.create(cfg)

@@ -625,6 +625,14 @@ def test_checkpoints(tmp_path) -> None:
     assert (folder / "final.pth.tar").exists()
 
 
+def test_checkpoints_without_an_iteration_0(tmp_path) -> None:
+    save = CkptSaver(ScriptedPolicy(), str(tmp_path / "exp"), train_freq=100)
+    for train_iter in range(5, 305, 5):
+        save(OnlineRLContext(train_iter=train_iter))
+    names = {path.name for path in (tmp_path / "exp" / "ckpt").glob("*.pth.tar")}
+    assert names == {"iteration_100.pth.tar", "iteration_200.pth.tar", "iteration_300.pth.tar"}
+
+
 def test_the_end_of_a_run_as_a_file(tmp_path) -> None:
     save = final_ctx_saver(str(tmp_path / "run"))
     ctx = OnlineRLContext(env_step=8, train_iter=5, last_eval_value=3.5)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.envs.env_wrappers._episode import AnyEnv, AnyWrapper, Reset, Step
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step
 from ding.utils import install_line, require_extra
 
 logger = logging.getLogger(__name__)
@@ -114,12 +114,16 @@ class FramesOnDemand(AnyWrapper):
 class RecordEpisodes(AnyWrapper):
     """Write one video per episode: ``<folder>/<prefix>-episode-<k>.mp4``.
 
+    An env that was made without a render mode, and is able to, renders to arrays from then on.
+
     Raises:
         ValueError: the env does not render to arrays.
     """
 
     def __init__(self, env: AnyEnv, folder: "str | Path", prefix: str = "rl-video") -> None:
         super().__init__(env)
+        if env.render_mode is None and "rgb_array" in env.metadata.get("render_modes", ()):
+            env.unwrapped.render_mode = "rgb_array"
         if env.render_mode != "rgb_array":
             raise ValueError(
                 f"saving replays needs an env with render_mode 'rgb_array', this one has {env.render_mode!r}"

@@ -41,13 +41,16 @@ def to_env_action(action: object, space: AnySpace | None) -> Any:
     """``action`` in the form that an env with this action space takes.
 
     Python ints pass; 0-d arrays, and int64 arrays ``(1,)`` for a space that is not an array space, become ints; tensors
-    become arrays; dicts and tuples are converted by entry.
+    become arrays; dicts and tuples are converted by entry. Of a hybrid action, ``{'action_type', 'action_args'}``, a
+    tuple space gets the tuple.
 
     Raises:
         TypeError: the action is none of these.
     """
     if isinstance(action, (int, np.integer)):
         return int(action)
+    if isinstance(action, Mapping) and isinstance(space, spaces.Tuple) and "action_type" in action:
+        action = (action["action_type"], action["action_args"])
     if isinstance(action, Mapping):
         inner = space.spaces if isinstance(space, spaces.Dict) else {}
         return {key: to_env_action(value, inner.get(key)) for key, value in action.items()}

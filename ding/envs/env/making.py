@@ -12,8 +12,8 @@ from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env.old_ids import spec_or_successor
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
-from ding.envs.env_wrappers._episode import AnyEnv
-from ding.envs.env_wrappers._video import FramesOnDemand
+from ding.envs.env_wrappers.video import FramesOnDemand
+from ding.envs.gymnasium_types import AnyEnv
 from ding.utils import MissingExtraError, import_module, install_line, require_extra
 
 # Packages that register envs with gymnasium when asked: (part of the id, module, extra).

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from ding.model import IModelWrapper
-from ding.policy._compiled_graphs import CompiledGraph, CompiledGraphs, form_of, leaves_of, rebuilt
+from ding.policy._compiled_graphs import CompiledGraph, CompiledGraphs, form_of, leaves_of, with_leaves
 from ding.policy.common_utils import read_out
 from ding.torch_utils.graph.recording import Graph, record
 from ding.torch_utils.optimizer_helper import RecordableOptimizer
@@ -146,7 +146,7 @@ class CompiledUpdates:
         optimizers = [part for part in parts if isinstance(part, RecordableOptimizer)]
 
         def batches(tensors: Sequence[torch.Tensor]) -> list[Any]:
-            return split_rows(rebuilt(batch, list(tensors)), len(options))
+            return split_rows(with_leaves(batch, list(tensors)), len(options))
 
         return record(self._policy._update, modules, optimizers, leaves, batches, options)
 
@@ -181,6 +181,6 @@ def split_rows(batch: Mapping[str, Any], count: int) -> list[Any]:
     size = rows // count
     axes = [leaf.shape.index(rows) for leaf in leaves]
     return [
-        rebuilt(batch, [leaf.narrow(axis, index * size, size) for leaf, axis in zip(leaves, axes)])
+        with_leaves(batch, [leaf.narrow(axis, index * size, size) for leaf, axis in zip(leaves, axes)])
         for index in range(count)
     ]

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ding.model.common._shapes import Observation, ObsShape, as_shape, output_sizes
 from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder, encoder_layers
 from ding.model.common.head import DiscreteHead, DuelingHead, MultiHead
+from ding.model.common.shapes import Observation, ObsShape, as_shape, output_sizes
 from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
 
 _STREAMS: dict[type, tuple[str, ...]] = {DiscreteHead: ("Q",), DuelingHead: ("A", "V")}

@@ -1,0 +1,47 @@
+"""Places of which there are only so many, such as those of tasks that may run at once."""
+
+import threading
+
+from ding.utils.errors import InvalidArgumentError
+
+
+class LimitedSpaceContainer:
+    """A counter of taken places between ``min_val`` and ``max_val``. Every method is atomic; none blocks."""
+
+    def __init__(self, min_val: int, max_val: int) -> None:
+        if min_val > max_val:
+            raise InvalidArgumentError(f"min_val must not be above max_val, got {min_val} and {max_val}")
+        self.min_val = min_val
+        self.max_val = max_val
+        self.cur = min_val
+        self._lock = threading.Lock()
+
+    def get_residual_space(self) -> int:
+        """Take all free places at once and return how many they were."""
+        with self._lock:
+            free = self.max_val - self.cur
+            self.cur = self.max_val
+            return free
+
+    def acquire_space(self) -> bool:
+        """Take one place if one is free; returns whether it did."""
+        with self._lock:
+            if self.cur >= self.max_val:
+                return False
+            self.cur += 1
+            return True
+
+    def release_space(self) -> None:
+        """Give one place back; the count never falls below ``min_val``."""
+        with self._lock:
+            self.cur = max(self.min_val, self.cur - 1)
+
+    def increase_space(self) -> None:
+        """One more place; ``cur`` stays."""
+        with self._lock:
+            self.max_val += 1
+
+    def decrease_space(self) -> None:
+        """One place fewer; ``cur`` stays."""
+        with self._lock:
+            self.max_val -= 1

@@ -2,23 +2,24 @@
 
 ====================== ==============================================================================================
 ``gym``                becomes ``gymnasium``; its MuJoCo envs are reported
-``pettingzoo.mpe``     becomes ``mpe2``
+moved packages         become those of :data:`~ding.entry.migrate.packages.MOVED`
 ``dizoo`` envs         become those of :mod:`ding.envs.zoo`
-``dizoo`` configs      become modules beside the script, where a file of that name is there
+other ``dizoo``        become modules beside the script, where a file of that name is there
+modules
 ``ditk.logging``       becomes ``logging``; ``basicConfig`` where the level of its root logger is set, which is shown
 ``ding``               a name that has another name here is imported under both; one that is not there is reported
-others                 what pip installs with DI-engine and not with this package is reported where it is not there
+others                 are reported, where :mod:`ding.entry.migrate.packages` says what has to be done
 ====================== ==============================================================================================
 """
 
 import ast
-import contextlib
-import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 
+from ding.entry.migrate.lookup import find, first_missing
 from ding.entry.migrate.module import Module
+from ding.entry.migrate.packages import MUJOCO, MUJOCO_TEXT, is_below, moved, moved_text, needed_text
 from ding.entry.migrate.script import Script
 from ding.utils.import_helper import built_in_env_module
 from ding.utils.names import nearest
@@ -26,23 +27,6 @@ from ding.utils.original_names import missing_text
 
 # Full old name -> its name since DI-engine 0.4 or 0.5, in the same module.
 RENAMED = {"ding.policy.SACDiscretePolicy": "DiscreteSACPolicy"}
-_OTHERS = {
-    "treetensor": "trees of tensors are dicts with attribute access here (TransitionBatch.columns, ctx.train_data)",
-    "ditk": "only its logging has a counterpart here: Python's",
-    "mujoco_py": "the envs of gymnasium use the package mujoco",
-    "d4rl": "its data sets are read from the published HDF5 files (docs/migration.md)",
-}
-_MPE = "pettingzoo.mpe"
-_MUJOCO = "gym.envs.mujoco"
-_MUJOCO_TEXT = (
-    "the classes of gymnasium.envs.mujoco are others (AntEnv is in ant_v5): they take an observation_space, and have "
-    "data and model in place of sim"
-)
-# What pip installs with DI-engine and not with this package, by the names of their modules.
-_BROUGHT = {
-    *("hickle", "trueskill", "requests", "responses", "tabulate", "yaml", "enum_tools", "urlobject", "pynng", "redis"),
-    *("mpire", "einops", "sniffio", "matplotlib", "wandb", "yapf"),
-}
 
 
 def migrate_imports(script: Script, module: Module) -> None:
@@ -50,26 +34,23 @@ def migrate_imports(script: Script, module: Module) -> None:
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                _import(script, alias)
+                _import(script, module, alias)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            _import_from(script, node)
+            _import_from(script, module, node)
     for chain, name in _attribute_chains(script.tree, module):
         _attribute(script, chain, name)
     parts = {id(part) for node in ast.walk(script.tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            _module_name(script, node, node.value, id(node) not in parts)
+            _module_name(script, module, node, node.value, id(node) not in parts)
 
 
-def _import(script: Script, alias: ast.alias) -> None:
+def _import(script: Script, module: Module, alias: ast.alias) -> None:
     package = alias.name.partition(".")[0]
-    if _is_below(alias.name, _MUJOCO):
-        script.leave(alias, f"{alias.name}: {_MUJOCO_TEXT}")
-    elif _is_below(alias.name, _MPE):
-        if alias.asname and find(_mpe2(alias.name)) is not None:
-            script.replace(alias, f"{_mpe2(alias.name)} as {alias.asname}")
-        else:
-            script.leave(alias, _mpe_text(alias.name))
+    if is_below(alias.name, MUJOCO):
+        script.leave(alias, f"{alias.name}: {MUJOCO_TEXT}")
+    elif (new := moved(alias.name)) is not None:
+        _import_moved(script, alias, new)
     elif package == "gym":
         new = alias.name.replace("gym", "gymnasium", 1)
         if find(new) is None:
@@ -79,29 +60,31 @@ def _import(script: Script, alias: ast.alias) -> None:
         else:
             script.replace(alias, "gymnasium as gym")
     elif package == "dizoo":
-        home = _dizoo_module(script, alias.name)
-        if home is None or not alias.asname:
+        new = _dizoo_module(module, alias.name)
+        if new == alias.name:
+            script.note(alias, _own_text(alias.name))
+        elif new is None or not alias.asname:
             script.leave(alias, _dizoo_text(alias.name))
         else:
-            script.replace(alias, f"{home} as {alias.asname}")
+            script.replace(alias, f"{new} as {alias.asname}")
     elif package == "ding":
         _report_missing(script, alias, alias.name)
-    else:
-        _report_other(script, alias, alias.name)
+    elif (text := needed_text(alias.name)) is not None:
+        script.leave(alias, text)
 
 
-def _import_from(script: Script, node: ast.ImportFrom) -> None:
+def _import_from(script: Script, home: Module, node: ast.ImportFrom) -> None:
     module = str(node.module)
     package = module.partition(".")[0]
     names = [alias.name for alias in node.names]
-    if any(_is_below(name, _MUJOCO) for name in (module, *(f"{module}.{name}" for name in names))):
-        script.leave(node, f"{module}: {_MUJOCO_TEXT}")
-    elif _is_below(module, _MPE):
-        missing = [name for name in names if name != "*" and find(f"{_mpe2(module)}.{name}") is None]
+    if any(is_below(name, MUJOCO) for name in (module, *(f"{module}.{name}" for name in names))):
+        script.leave(node, f"{module}: {MUJOCO_TEXT}")
+    elif (new := moved(module)) is not None:
+        missing = [name for name in names if name != "*" and find(f"{new}.{name}") is None]
         for name in missing:
-            script.leave(node, _mpe_text(f"{module}.{name}"))
+            script.leave(node, moved_text(f"{module}.{name}"))
         if not missing:
-            script.replace_in(node, re.escape(module), _mpe2(module))
+            script.replace_in(node, re.escape(module), new)
     elif package == "gym":
         new = module.replace("gym", "gymnasium", 1)
         missing = [name for name in names if name != "*" and find(f"{new}.{name}") is None]
@@ -110,11 +93,13 @@ def _import_from(script: Script, node: ast.ImportFrom) -> None:
         if not missing:
             script.replace_in(node, r"\bgym\b", "gymnasium")
     elif package == "dizoo":
-        home = _dizoo_module(script, module)
-        if home is None or (home.startswith("ding.") and any(find(f"{home}.{name}") is None for name in names)):
+        new = _dizoo_module(home, module, names)
+        if new == module:
+            script.note(node, _own_text(module))
+        elif new is None:
             script.leave(node, _dizoo_text(module))
         else:
-            script.replace_in(node, re.escape(module), home)
+            script.replace_in(node, re.escape(module), new)
     elif module == "ditk" and names == ["logging"]:
         asname = node.names[0].asname
         script.replace(node, f"import logging as {asname}" if asname else "import logging")
@@ -126,27 +111,18 @@ def _import_from(script: Script, node: ast.ImportFrom) -> None:
                 script.replace(alias, f"{new} as {alias.asname or alias.name}")
             elif alias.name != "*":
                 _report_missing(script, alias, f"{module}.{alias.name}")
+    elif (text := needed_text(module)) is not None:
+        script.leave(node, text)
+
+
+def _import_moved(script: Script, alias: ast.alias, new: str) -> None:
+    """``import gym_hybrid``: as a rule for what it registers only."""
+    top, _, below = alias.name.partition(".")
+    used = any(isinstance(node, ast.Name) and node.id == top for node in ast.walk(script.tree))
+    if find(new) is None or (below and not alias.asname):
+        script.leave(alias, moved_text(alias.name))
     else:
-        _report_other(script, node, module)
-
-
-def _is_below(name: str, module: str) -> bool:
-    return f"{name}.".startswith(f"{module}.")
-
-
-def _mpe2(name: str) -> str:
-    """The name in mpe2 of something in ``pettingzoo.mpe``."""
-    return name.replace(_MPE, "mpe2", 1)
-
-
-def _mpe_text(name: str) -> str:
-    new = _mpe2(name)
-    if find("mpe2") is None:
-        return f"{name}: it is in the package mpe2 now, as {new}; install it and run this again"
-    owner, _, last = (_first_missing(new) or "").rpartition(".")
-    near = nearest(last, dir(find(owner) or [])) if owner else None
-    text = f"{name}: it is in the package mpe2 now"
-    return f"{text}; the nearest name is {owner}.{near}" if near else f"{text}, as {new}"
+        script.replace(alias, f"{new} as {alias.asname or top}" if alias.asname or used else new)
 
 
 def _show_root_logger(script: Script, logging: str) -> None:
@@ -158,15 +134,6 @@ def _show_root_logger(script: Script, logging: str) -> None:
                 script.add_before(node.args[0], "level=")
 
 
-def _report_other(script: Script, node: ast.AST, module: str) -> None:
-    """Report an import of a package that is none of ours."""
-    package = module.partition(".")[0]
-    if package in _OTHERS:
-        script.leave(node, f"{module}: {_OTHERS[package]}")
-    elif package in _BROUGHT and find(package) is None:
-        script.leave(node, f"{module}: it comes with DI-engine and not with this package; `pip install` it")
-
-
 def _attribute_chains(tree: ast.AST, module: Module) -> Iterator[tuple[ast.Attribute, str]]:
     """Attributes of imported modules of gym and ding with their full names, the longest of each expression."""
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
@@ -174,65 +141,79 @@ def _attribute_chains(tree: ast.AST, module: Module) -> Iterator[tuple[ast.Attri
         if isinstance(node, ast.Attribute) and id(node) not in inner:
             name = module.full_name(node)
             # Of a name that an import statement brings, the statement is reported.
-            brought = next((full for full in module.names.values() if full != "gym" and _is_below(name, full)), "")
-            if _is_below(brought, _MUJOCO) or _is_below(brought, _MPE):
+            brought = next((full for full in module.names.values() if full != "gym" and is_below(name, full)), "")
+            if is_below(brought, MUJOCO) or moved(brought) is not None:
                 continue
-            if name.partition(".")[0] in ("gym", "ding") or _is_below(name, _MPE):
+            if name.partition(".")[0] in ("gym", "ding") or moved(name) is not None:
                 yield node, name
 
 
 def _attribute(script: Script, node: ast.Attribute, name: str) -> None:
-    if _is_below(name, _MPE):
-        script.leave(node, _mpe_text(name))
+    if moved(name) is not None:
+        script.leave(node, moved_text(name))
         return
-    if _is_below(name, _MUJOCO):
-        script.leave(node, f"{name}: {_MUJOCO_TEXT}")
+    if is_below(name, MUJOCO):
+        script.leave(node, f"{name}: {MUJOCO_TEXT}")
         return
     if name.startswith("gym."):
         name = name.replace("gym", "gymnasium", 1)
     elif not isinstance(find(name.rpartition(".")[0]), ModuleType):
         return  # an attribute of a class or of an object
-    missing = _first_missing(name)
+    missing = first_missing(name)
     if missing is not None:
         owner, _, last = missing.rpartition(".")
         if isinstance(find(owner), ModuleType):
             script.leave(node, missing_text(owner, last) or f"{owner} has no {last!r}")
 
 
-def _module_name(script: Script, node: ast.Constant, name: str, whole: bool) -> None:
+def _module_name(script: Script, module: Module, node: ast.Constant, name: str, whole: bool) -> None:
     """A text that may be the name of a module, as ``import_names`` have it, or (not ``whole``) the beginning of one."""
     if whole and re.fullmatch(r"ding(\.\w+)+", name):
         _report_missing(script, node, name)
     elif whole and re.fullmatch(r"dizoo(\.\w+)+", name):
         home = built_in_env_module(name)
-        if home is None:
-            script.leave(node, _dizoo_text(name))
-        else:
+        if home is not None:
             quote = script.source(node)[-1]
             script.replace(node, f"{quote}{home}{quote}")
+        elif module.file_of(name) is not None:
+            script.note(node, _own_text(name))
+        else:
+            script.leave(node, _dizoo_text(name))
     elif whole and re.fullmatch(r"pettingzoo\.mpe(\.\w+)+", name):
-        script.leave(node, _mpe_text(name))
+        script.leave(node, moved_text(name))
     elif name.startswith(("dizoo.", "dizoo/")):
         # A name that is put together when the script runs.
         script.leave(node, f"{name!r}: dizoo is not part of this package")
 
 
-def _dizoo_module(script: Script, name: str) -> str | None:
-    """What to import in place of a module of dizoo; ``None`` where nothing takes its place."""
-    if ".config" in name or ".entry" in name:
-        last = name.rpartition(".")[2]
-        return last if script.path.with_name(f"{last}.py").exists() else None
-    return built_in_env_module(name)
+def _dizoo_module(module: Module, name: str, needed: Sequence[str] = ()) -> str | None:
+    """What to import in place of a module of dizoo; ``None`` where nothing takes its place.
+
+    That is the built-in env module, if it has what is needed, a file beside the script, or the same where the user has
+    a folder ``dizoo`` with that module.
+    """
+    is_env = ".config" not in name and ".entry" not in name
+    built_in = built_in_env_module(name) if is_env else None
+    if built_in is not None and all(find(f"{built_in}.{each}") is not None for each in needed):
+        return built_in
+    last = name.rpartition(".")[2]
+    beside = last if module.path.with_name(f"{last}.py").exists() else None
+    own = name if module.file_of(name) is not None else None
+    return (own or beside) if is_env else (beside or own)
+
+
+def _own_text(name: str) -> str:
+    return f"{name}: it stays, as there is a folder dizoo that has it; that must be found when the script runs"
 
 
 def _dizoo_text(name: str) -> str:
-    if ".config" in name or ".entry" in name:
-        return f"{name}: configs and scripts of dizoo are not part of this package; put the file beside this one"
-    return f"{name}: not part of this package, and no built-in env takes its place (docs/migration.md)"
+    if ".env" in name:
+        return f"{name}: not part of this package, and no built-in env takes its place (docs/migration.md)"
+    return f"{name}: not part of this package; put the file beside this one"
 
 
 def _report_missing(script: Script, node: ast.AST, name: str) -> None:
-    missing = _first_missing(name)
+    missing = first_missing(name)
     if missing is None:
         return
     owner, _, last = missing.rpartition(".")
@@ -241,28 +222,3 @@ def _report_missing(script: Script, node: ast.AST, name: str) -> None:
         near = nearest(last, dir(find(owner) or []))
         known = f"{owner} has no {last!r}" + (f"; the nearest name is {near!r}" if near else "")
     script.leave(node, known)
-
-
-def _first_missing(name: str) -> str | None:
-    """The shortest beginning of a full name that is not there."""
-    parts = name.split(".")
-    beginnings = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
-    return next((each for each in beginnings if find(each) is None), None)
-
-
-def find(name: str) -> object | None:
-    """Return the module, or the attribute of a module or class, of a full name; ``None`` where it is not there.
-
-    What needs an extra that is not installed counts as there.
-    """
-    owner, _, last = name.rpartition(".")
-    found = find(owner) if owner else None
-    with contextlib.suppress(ImportError, AttributeError):
-        return getattr(found, last)
-    try:
-        # A module that nothing has imported yet.
-        return importlib.import_module(name) if not owner or isinstance(found, ModuleType) else None
-    except ModuleNotFoundError:
-        return None
-    except ImportError as error:
-        return error

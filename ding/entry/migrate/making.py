@@ -1,7 +1,8 @@
 """The making of envs: ids that gymnasium no longer builds, and render modes.
 
 ``ding.envs.make_gym_env`` takes the place of ``gym.make`` where the id is not known before the script runs, where only
-a package like ale_py registers it, and where frames are drawn from an env that was made without a render mode.
+a package like ale_py registers it, where its successor needs arguments (``Ant-v3``), and where frames are drawn from
+an env that was made without a render mode.
 """
 
 import ast
@@ -51,22 +52,19 @@ def _make(script: Script, module: Module, call: ast.Call) -> bool:
     if old and _REGISTERED_LATE.search(name):
         return True
     # Without a version, gymnasium takes the newest, too.
-    known = _ID.fullmatch(name) is None or _renew(script, env_id, name, old)
-    return old and known and _is_drawn(module, call)
-
-
-def _renew(script: Script, node: ast.Constant, name: str, old: bool) -> bool:
-    """An id that gymnasium no longer builds becomes that of the newest version; whether there is one."""
-    try:
-        newest = spec_or_successor(name).id
-    except gymnasium.error.Error as reason:
-        if old:
-            script.leave(node, f"{name}: {reason}")
-        return False
-    if newest != name:
-        quote = script.source(node)[-1]
-        script.replace(node, f"{quote}{newest}{quote}")
-    return True
+    if _ID.fullmatch(name) is not None:
+        try:
+            spec = spec_or_successor(name)
+        except gymnasium.error.Error as reason:
+            if old:
+                script.leave(env_id, f"{name}: {reason}")
+            return False
+        if spec.id != name and spec.kwargs != gymnasium.spec(spec.id).kwargs:
+            return True  # make_gym_env passes the arguments that make the successor like the old one
+        if spec.id != name:
+            quote = script.source(env_id)[-1]
+            script.replace(env_id, f"{quote}{spec.id}{quote}")
+    return old and _is_drawn(module, call)
 
 
 def _is_drawn(module: Module, call: ast.Call) -> bool:

@@ -95,10 +95,10 @@ class Module:
         if isinstance(node, ast.Name) and node.id not in self.names:
             return self, node.id
         owner, _, name = self.full_name(node).rpartition(".")
-        path = self._path(owner) if owner else None
+        path = self.file_of(owner) if owner else None
         return (None if path is None else read(path)), name
 
-    def _path(self, name: str) -> Path | None:
+    def file_of(self, name: str) -> Path | None:
         """The file of a module of the user: relative to this one, or in a folder beside or above it."""
         parts = name.lstrip(".").split(".")
         dots = len(name) - len(name.lstrip("."))

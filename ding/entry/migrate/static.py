@@ -33,6 +33,11 @@ def module_values(tree: ast.Module) -> dict[str, Any]:
     return values
 
 
+def static_value(node: ast.expr) -> Any:
+    """What an expression stands for by itself."""
+    return _value(node, {})
+
+
 def known(value: object) -> object:
     """A copy of a value without what is not known."""
     if isinstance(value, StaticDict):

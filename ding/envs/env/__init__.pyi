@@ -1,4 +1,3 @@
-from ding.envs.env._making import make_gym_env as make_gym_env
 from ding.envs.env.base_env import BaseEnv as BaseEnv
 from ding.envs.env.base_env import BaseEnvTimestep as BaseEnvTimestep
 from ding.envs.env.base_env import create_model_env as create_model_env
@@ -14,3 +13,4 @@ from ding.envs.env.env_implementation_check import check_reset as check_reset
 from ding.envs.env.env_implementation_check import check_space_dtype as check_space_dtype
 from ding.envs.env.env_implementation_check import check_step as check_step
 from ding.envs.env.env_implementation_check import demonstrate_correct_procedure as demonstrate_correct_procedure
+from ding.envs.env.making import make_gym_env as make_gym_env

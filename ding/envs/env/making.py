@@ -21,8 +21,8 @@ _LATE_REGISTRATIONS = (
     ("ALE/", "ale_py", "atari"),
     ("NoFrameskip", "ale_py", "atari"),
     ("MiniGrid-", "minigrid", "minigrid"),
-    ("Moving-", "ding.envs.zoo.gym_hybrid_env", ""),
-    ("Sliding-", "ding.envs.zoo.gym_hybrid_env", ""),
+    ("Moving-", "ding.envs.zoo.hybrid_move", ""),
+    ("Sliding-", "ding.envs.zoo.hybrid_move", ""),
 )
 
 # What gymnasium says is not installed -> the extra that installs it.
@@ -36,8 +36,9 @@ _DRAW_IN_STEP = ("gymnasium.envs.box2d.lunar_lander:LunarLander",)
 def make_gym_env(env_id: str, **kwargs: Any) -> AnyEnv:
     """``gymnasium.make``, for the ids of public configs too; the env can render to arrays where it is able to.
 
-    An id that gymnasium no longer builds (``LunarLander-v2``, ``Hopper-v3``) gives its newest version, with a warning.
-    Games of Atari, MiniGrid and gym-hybrid need no import before. There are no checks at each step: the caller resets
+    An id that gymnasium no longer builds gives its successor, with a warning: the newest version
+    (``LunarLander-v2``), and of MuJoCo version 4, which is like the old ones (``Hopper-v3``). Games of Atari,
+    MiniGrid and gym-hybrid need no import before. There are no checks at each step: the caller resets
     before it steps.
 
     Args:

@@ -8,11 +8,11 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step
+
+# It registers the two games.
+from ding.envs.zoo import hybrid_move  # noqa: F401
 from ding.envs.zoo._zoo_env import ZooEnv
 from ding.utils import ENV_REGISTRY
-
-for name, slides in (("Moving", False), ("Sliding", True)):
-    gymnasium.register(f"{name}-v0", "ding.envs.zoo._hybrid_move:HybridMoveEnv", kwargs={"slides": slides})
 
 # Which argument each type of action uses: acceleration, rotation, none.
 ACTION_ARGS_MASK = ((1, 0), (0, 1), (0, 0))
@@ -39,7 +39,7 @@ class _NamedParts(AnyWrapper):
 
 @ENV_REGISTRY.register("gym_hybrid")
 class GymHybridEnv(ZooEnv):
-    """``Moving-v0`` or ``Sliding-v0``, see :class:`~ding.envs.zoo._hybrid_move.HybridMoveEnv`.
+    """``Moving-v0`` or ``Sliding-v0``, see :class:`~ding.envs.zoo.hybrid_move.HybridMoveEnv`.
 
     An action is ``{'action_type': int64 (1,), 'action_args': float32 (2,)}``: accelerate, turn or brake, and
     acceleration and rotation, both in [-1, 1] with ``act_scale``. ``info['action_args_mask']`` is int64 ``(3, 2)``: the

@@ -156,6 +156,11 @@ def test_small_pieces(tmp_path, before, after) -> None:
         ("import ding\nding.policy.DQNPolcy\nimport ding.policy\n", "ding.policy has no 'DQNPolcy'"),
         ("from ding.worker import BaseLerner\n", "the nearest name is 'BaseLearner'"),
         ("import d4rl\n", "d4rl: "),
+        ("from dizoo.league_demo.demo_league import DemoLeague\n", "put the file beside this one"),
+        (
+            "class Own:\n    config = dict(active_players={'naive_sp_player': 1, 'main_player': 2})\n",
+            "script.py:2: left to do: active_players.main_player: 'main_player' belongs to",
+        ),
         ("import hickle\n", "hickle: it comes with DI-engine and not with this package"),
         ("from hickle import load\n", "hickle: it comes with DI-engine and not with this package"),
         (
@@ -215,6 +220,39 @@ def test_a_folder_is_searched_and_hidden_ones_are_not(folder) -> None:
     assert "1 file, 1 with replacements (written)" in output
     assert (folder / "deep" / ".venv" / "b.py").read_text() == "import gym\n"
     assert (folder / "deep" / "a.py").read_text() == "import gymnasium as gym\n"
+
+
+def test_a_module_of_dizoo_that_lies_beside_the_script(tmp_path) -> None:
+    (tmp_path / "demo_league.py").touch()
+    (tmp_path / "cartpole_env.py").touch()
+    text = (
+        "from dizoo.league_demo.demo_league import DemoLeague\n"
+        "from dizoo.classic_control.cartpole.envs.cartpole_env import CartPoleEnv\n"
+        "from dizoo.classic_control.cartpole.envs.cartpole_env import TwoPolesEnv\n"
+    )
+    code, _, after = migrated(tmp_path, text)
+    assert (code, after) == (
+        0,
+        "from demo_league import DemoLeague\nfrom ding.envs.zoo.cartpole_env import CartPoleEnv\n"
+        "from cartpole_env import TwoPolesEnv\n",
+    )
+
+
+def test_a_module_of_the_users_own_folder_dizoo_stays(tmp_path) -> None:
+    (tmp_path / "dizoo" / "sail" / "envs").mkdir(parents=True)
+    (tmp_path / "dizoo" / "sail" / "envs" / "wind.py").touch()
+    text = "from dizoo.sail.envs.wind import Wind\nimport_names = ['dizoo.sail.envs.wind']\n"
+    code, output, after = migrated(tmp_path, text)
+    assert (code, after) == (0, text)
+    assert "script.py:1: note: dizoo.sail.envs.wind: it stays, as there is a folder dizoo that has it" in output
+
+
+def test_parts_of_an_observation_that_are_numbers_are_noted(tmp_path) -> None:
+    text = "main_config = dict(env=dict(), policy=dict(model=dict(obs_shape=dict(a=dict(b=()), c=(2, )))))\n"
+    code, output, _ = migrated(tmp_path, text)
+    assert code == 0
+    assert "note: policy.model.obs_shape.a.b: an encoder gets such a part as [B, 1] here (DI-engine: [B])" in output
+    assert "obs_shape.c" not in output
 
 
 def test_a_path_that_is_not_there(folder) -> None:

@@ -115,7 +115,15 @@ def test_an_env_file_that_imports_only_the_helper(folder) -> None:
             "        if isinstance(v, (int, np.integer, float)) or isinstance(a[k], (int, np.integer)):\n"
             "            g(isinstance(k2, int))\n",
         ),
-        # MPE
+        ("import gym\ne = gym.make('Hopper-v3')\n", "import gymnasium as gym\ne = gym.make('Hopper-v4')\n"),
+        (
+            "import gymnasium\ne = gymnasium.make('Ant-v3', ctrl_cost_weight=1)\n",
+            "import gymnasium\nfrom ding.envs import make_gym_env\ne = make_gym_env('Ant-v3', ctrl_cost_weight=1)\n",
+        ),
+        # packages that have moved
+        ("import os, gym_hybrid\n", "import os, ding.envs.zoo.hybrid_move\n"),
+        ("import gym_hybrid as h\n", "import ding.envs.zoo.hybrid_move as h\n"),
+        ("import gym_hybrid\nx = gym_hybrid\n", "import ding.envs.zoo.hybrid_move as gym_hybrid\nx = gym_hybrid\n"),
         ("from pettingzoo.mpe import simple_spread_v3\n", "from mpe2 import simple_spread_v3\n"),
         ("import pettingzoo.mpe.simple_v3 as simple\n", "import mpe2.simple_v3 as simple\n"),
         (
@@ -234,6 +242,7 @@ def test_envs_of_ding_stay(tmp_path) -> None:
         ("from gym.envs.mujoco.ant import AntEnv\n", "1: left to do: gym.envs.mujoco.ant: the classes of gymnasium"),
         ("from gym.envs.mujoco import mujoco_env as m\nclass A(m.MujocoEnv): ...\n", "1: left to do: gym.envs.mujoco"),
         ("import gym\nclass A(gym.envs.mujoco.MujocoEnv): ...\n", "2: left to do: gym.envs.mujoco.MujocoEnv: the cla"),
+        ("import bsuite\n", "1: left to do: bsuite: its envs are those of gym; gymnasium needs a version of it that"),
         ("import pettingzoo.mpe\n", "1: left to do: pettingzoo.mpe: it is in the package mpe2 now"),
         ("from pettingzoo.mpe import simple_spread_v2\n", "1: left to do: pettingzoo.mpe.simple_spread_v2: it is in"),
         ("import_names = ['pettingzoo.mpe.simple_v3']\n", "1: left to do: pettingzoo.mpe.simple_v3: it is in the p"),

@@ -2,7 +2,7 @@
 
 The task and its constants are those of the games ``Moving-v0`` and ``Sliding-v0`` of the package gym-hybrid, which runs
 on no current Python. A sliding agent adds its velocities as vectors, where the formula of that package mixes speeds and
-angles.
+angles. Importing this module registers them with gymnasium.
 """
 
 from typing import Any
@@ -120,3 +120,7 @@ class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
         ):
             image[np.hypot(x - centre[0], y - centre[1]) < radius] = colour
         return image
+
+
+for name, slides in (("Moving", False), ("Sliding", True)):
+    gymnasium.register(f"{name}-v0", f"{__name__}:HybridMoveEnv", kwargs={"slides": slides})

@@ -11,7 +11,9 @@ def migrate_command(ctx: click.Context, path: tuple[str, ...], write: bool) -> N
     """Make scripts and configs of DI-engine 0.5 ready for this package, without running them.
 
     PATH is a Python file, or a folder of them. Shows the replacements as a diff, what is left to do, and notes on
-    numbers that change. Exit code 0: nothing is left to do; 1: something is.
+    numbers that change.
+
+    Exit code 0: nothing is left to do, whether the replacements are written or not; 1: something is.
     """
     from ding.entry.migrate.run import migrate
 

@@ -12,6 +12,7 @@ from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env.old_ids import spec_or_successor
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
+from ding.envs.env_wrappers._gym_api import resets_as_gymnasium
 from ding.envs.env_wrappers.video import FramesOnDemand
 from ding.envs.gymnasium_types import AnyEnv
 from ding.utils import MissingExtraError, import_module, install_line, require_extra
@@ -59,7 +60,7 @@ def _make(spec: EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
         kwargs["render_mode"] = "rgb_array"
         if spec.entry_point in _DRAW_IN_STEP:
             return FramesOnDemand(gymnasium.make(spec, **kwargs))
-    return gymnasium.make(spec, **kwargs)
+    return as_gymnasium(gymnasium.make(spec, **kwargs))
 
 
 def find_spec(env_id: str) -> EnvSpec:
@@ -91,15 +92,32 @@ def _render_modes(spec: EnvSpec) -> Sequence[str]:
 
 
 def as_gymnasium(env: object) -> AnyEnv:
-    """``env`` itself when it is known to speak the gymnasium API, else a wrapper that makes it."""
-    if isinstance(env, GymToGymnasiumWrapper):
+    """``env`` itself when it is known to speak the gymnasium API, else with a wrapper that makes it.
+
+    The wrapper comes around the innermost env where wrappers of gymnasium's API are around that, as after
+    ``gymnasium.make``: they go on to work, a time limit among them. The innermost env of the wrappers is replaced then.
+    """
+    if not isinstance(env, gymnasium.Env) or isinstance(env, GymToGymnasiumWrapper):
+        return env if isinstance(env, GymToGymnasiumWrapper) else GymToGymnasiumWrapper(env)
+    wrappers, innermost = _taken_apart(env)
+    if isinstance(innermost, GymToGymnasiumWrapper):
         return env
-    if isinstance(env, gymnasium.Env):
-        innermost = env.unwrapped
-        if innermost.spec is not None or isinstance(innermost, GymToGymnasiumWrapper):
-            return env
-    # An env class that was ported by changing only its import still steps with 4 fields: each result shows its form.
-    return GymToGymnasiumWrapper(env)
+    if resets_as_gymnasium(innermost):
+        # An env class that was ported by changing only its import may step with 4 fields: each result shows its form.
+        return env if innermost.spec is not None else GymToGymnasiumWrapper(env)
+    if not wrappers or not all(map(resets_as_gymnasium, wrappers)):
+        return GymToGymnasiumWrapper(env)
+    wrappers[-1].env = GymToGymnasiumWrapper(innermost)
+    return env
+
+
+def _taken_apart(env: AnyEnv) -> tuple[list[Any], AnyEnv]:
+    """The wrappers of an env, the outermost first, and what is inside."""
+    wrappers = []
+    while isinstance(env, gymnasium.Wrapper):
+        wrappers.append(env)
+        env = env.env
+    return wrappers, env
 
 
 def apply_wrappers(

@@ -17,7 +17,8 @@ from ding.envs.env_wrappers.video import FramesOnDemand
 from ding.envs.gymnasium_types import AnyEnv
 from ding.utils import MissingExtraError, import_module, install_line, require_extra
 
-# Packages that register envs with gymnasium when asked: (part of the id, module, extra).
+# Packages that register envs with gymnasium when asked: (part of the id, module, extra). Of an id with none of these
+# parts (`Pong-v4`), all of them are tried before it is unknown.
 _LATE_REGISTRATIONS = (
     ("ALE/", "ale_py", "atari"),
     ("NoFrameskip", "ale_py", "atari"),
@@ -80,10 +81,26 @@ def find_spec(env_id: str) -> EnvSpec:
             gymnasium.register_envs(require_extra(package, extra))
     try:
         return deepcopy(spec_or_successor(name))
+    except gymnasium.error.Error:
+        missing = _register_all()
+    try:
+        return deepcopy(spec_or_successor(name))
     except gymnasium.error.Error as error:
         near = difflib.get_close_matches(name, gymnasium.registry, n=3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
+        hint += f"; more envs come with extras that are not installed: {', '.join(missing)}" if missing else ""
         raise EnvConfigError(f"env.env_id: no gymnasium env is registered as {env_id!r}{hint}") from error
+
+
+def _register_all() -> list[str]:
+    """Let all packages register their envs; returns the extras of those that are not installed."""
+    missing = []
+    for package, extra in dict.fromkeys((package, extra) for _, package, extra in _LATE_REGISTRATIONS):
+        try:
+            gymnasium.register_envs(require_extra(package, extra))
+        except MissingExtraError:
+            missing.append(extra)
+    return missing
 
 
 def _render_modes(spec: EnvSpec) -> Sequence[str]:

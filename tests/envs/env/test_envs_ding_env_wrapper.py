@@ -249,6 +249,19 @@ class TestSeeds:
         check_all(DingEnvWrapper(cfg={"env_id": "Pendulum-v1", "act_scale": True}))
         check_all(CountingEnv())
 
+    @pytest.mark.parametrize("sound", [True, False])
+    def test_contract_of_an_env_whose_seed_is_one_number(self, sound, caplog):
+        class OneSeed(CountingEnv):
+            def seed(self, seed):
+                self.rng = np.random.default_rng(seed if sound else None)
+
+            def reset(self):
+                return super().reset() + self.rng.normal()
+
+        demonstrate_correct_procedure(OneSeed)
+        assert ("gives other episodes each time" in caplog.text) is not sound
+
+
 
 class TestActions:
     @pytest.mark.parametrize("action", [1, np.int64(1), np.array(1), np.array([1]), torch.tensor(1), torch.tensor([1])])

@@ -48,7 +48,8 @@ class _SubprocessEnvManager(AbstractEnvManager):
         "copy_on_get": True,
         # How processes are started: 'fork', 'spawn' or 'forkserver'.
         "context": "fork" if sys.platform != "win32" else "spawn",
-        # Seconds that an env may take to be built, and to answer for an attribute.
+        # Seconds that an env may take to be built, for the first reset in its process (where reset_timeout is None), and
+        # to answer for an attribute. After each of them a warning names an env that is at something without a limit.
         "connect_timeout": 60,
         # Look for NaN in observations and rewards.
         "check_data": True,

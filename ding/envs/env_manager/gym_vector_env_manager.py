@@ -153,7 +153,8 @@ class GymVectorEnvManager(AbstractEnvManager):
             raise ValueError("env manager 'gym_vector' takes no reset arguments for single envs")
         env_ids = self._life.remember_reset(reset_param)
         if len(env_ids) == self.env_num:
-            self._obs = self._retried_reset(0, self._whole_reset)
+            seeds = [_seed_of(self._life.take_seed(env_id)) for env_id in range(self.env_num)]
+            self._obs = self._retried_reset(0, partial(self._whole_reset, seeds))
             self._life.mark_all(EnvState.RUN)
             self._returns[:] = 0.0
         else:
@@ -165,11 +166,15 @@ class GymVectorEnvManager(AbstractEnvManager):
             self._returns[mask] = 0.0
         self._ready = None
 
-    def _whole_reset(self, attempt: int) -> Columns:
-        if attempt > 1 and self._retry_type == "renew":
+    def _whole_reset(self, seeds: list[int | None], attempt: int) -> Columns:
+        # An async vector env has ended the process of an env that raised, so it cannot be reset again.
+        if attempt > 1 and (self._retry_type == "renew" or isinstance(self._venv.unwrapped, AsyncVectorEnv)):
             close_vector_env(self._venv, self._calling)
             self._open()
-        return self._cast(self._timed_reset(self._seeded_reset))
+            seeds = [
+                _seed_of(self._life.renewal_seed(env_id)) if seed is None else seed for env_id, seed in enumerate(seeds)
+            ]
+        return self._cast(self._timed_reset(partial(self._seeded_reset, seeds)))
 
     def _timed_reset(self, reset: Callable[[], Obs]) -> Obs:
         self._calling = True
@@ -184,11 +189,9 @@ class GymVectorEnvManager(AbstractEnvManager):
         self._calling = False
         return result
 
-    def _seeded_reset(self) -> Any:
-        waiting = [self._life.take_seed(env_id) for env_id in range(self.env_num)]
-        if not any(waiting):
+    def _seeded_reset(self, seeds: list[int | None]) -> Any:
+        if all(seed is None for seed in seeds):
             return self._venv.reset()[0]
-        seeds = [None if args is None else args[0] for args in waiting]
         if isinstance(self._venv.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
             return self._venv.reset(seed=seeds)[0]
         try:
@@ -304,13 +307,19 @@ class GymVectorEnvManager(AbstractEnvManager):
         return batch.take(np.argsort(batch.env_ids))
 
     def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> Any:
-        actions = columns if type(columns) is np.ndarray else map_leaves(_as_array, columns)
+        space = self.action_space
+        actions: Any
+        if isinstance(space, gymnasium.spaces.Tuple) and isinstance(columns, list):
+            actions = _tuple_columns(columns, space)
+        else:
+            actions = columns if type(columns) is np.ndarray else map_leaves(_as_array, columns)
         if not everyone:
             # The others get the action of a ready env, which is valid at least; nobody looks at what it does.
             rows = np.zeros(self.env_num, dtype=np.int64)
             rows[ready] = np.arange(len(ready))
             actions = take(actions, rows)
-        space = self.action_space
+        if isinstance(space, gymnasium.spaces.Tuple):
+            return tuple(actions.values())
         if isinstance(space, gymnasium.spaces.Discrete):
             return np.asarray(actions).reshape(-1)
         if self._scaled_to is not None:
@@ -417,6 +426,17 @@ class GymVectorEnvManager(AbstractEnvManager):
         if hasattr(self._venv, "get_attr"):
             return list(self._venv.get_attr(name))
         return [getattr(self._venv, name)] * self.env_num
+
+
+def _seed_of(arguments: tuple[Any, ...] | None) -> int | None:
+    """The seed among the arguments of ``env.seed``."""
+    return None if arguments is None else arguments[0]
+
+
+def _tuple_columns(rows: list[Any], space: gymnasium.spaces.Tuple[Any]) -> dict[str, np.ndarray]:
+    """A column per part of the space, of one tuple per env; parts are numbers, arrays and tensors."""
+    parts = [np.stack([_as_array(value) for value in values]) for values in zip(*rows)]
+    return {str(i): part.reshape(len(rows), *(one.shape or ())) for i, (part, one) in enumerate(zip(parts, space))}
 
 
 def _as_array(leaf: npt.ArrayLike) -> np.ndarray:

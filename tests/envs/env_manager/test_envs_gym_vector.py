@@ -19,6 +19,7 @@ from ding.envs import (
     DingEnvWrapper,
     EnvCrashedError,
     EnvDataError,
+    EnvResetError,
     EnvStepError,
     EnvTimeoutError,
     GymVectorEnvManager,
@@ -437,3 +438,75 @@ def test_a_vector_env_that_cannot_close_does_not_hide_the_fault(caplog):
     with pytest.raises(EnvTimeoutError):
         manager.step(act(manager))
     assert "closing the vector env failed: OSError('no way out')" in caplog.text
+
+
+class FailingReset(CountingGymEnv):
+    """Its first ``times`` resets raise, of all envs together; ``left`` counts in a file for envs in processes."""
+
+    def __init__(self, left):
+        super().__init__()
+        self.left = left
+
+    def reset(self, **kwargs):
+        left = int(self.left.read_text())
+        if left:
+            self.left.write_text(str(left - 1))
+            raise ConnectionAbortedError("the game server is busy")
+        return super().reset(**kwargs)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the log of gymnasium
+@pytest.mark.parametrize("retry_type", ["reset", "renew"])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+class TestRetriedResets:
+    def manager(self, tmp_path, mode, retry_type, times, **cfg):
+        left = tmp_path / "left"
+        left.write_text(str(times))
+        cfg = {"vectorization_mode": mode, "retry_type": retry_type, "retry_waiting_time": 0.0, **cfg}
+        return GymVectorEnvManager([partial(FailingReset, left), CountingGymEnv], cfg)
+
+    def test_a_reset_that_failed_is_done_again_with_the_same_seeds(self, tmp_path, mode, retry_type):
+        manager = self.manager(tmp_path, mode, retry_type, times=1)
+        manager.seed(7)
+        manager.launch()
+        try:
+            assert [seeds[-1] for seeds in manager.seeds] == [7, 8]
+            assert manager.step(act(manager)).obs.tolist() == [[0, 1], [0, 1]]
+        finally:
+            manager.close()
+
+    def test_one_that_fails_always_is_an_error(self, tmp_path, mode, retry_type):
+        manager = self.manager(tmp_path, mode, retry_type, times=9, max_retry=2)
+        with pytest.raises(EnvResetError, match=r"all 3 attempts failed.*the game server is busy"):
+            manager.launch()
+        assert manager.closed
+
+
+class TupleActionEnv(CountingGymEnv):
+    """Ends its episode with an action outside of its space."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = gymnasium.spaces.Tuple(
+            [gymnasium.spaces.Discrete(3), gymnasium.spaces.Box(-1, 1, (2,), np.float32)]
+        )
+
+    def step(self, action):
+        obs, _, terminated, truncated, info = super().step(0)
+        return obs, 1.0 + action[0], terminated or not self.action_space.contains(action), truncated, info
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_tuples_of_actions(mode):
+    manager = GymVectorEnvManager([TupleActionEnv] * 2, {"vectorization_mode": mode})
+    try:
+        manager.launch()
+        for actions in (
+            {0: (1, np.zeros(2, np.float32)), 1: (2, np.ones(2, np.float32))},
+            {0: (torch.tensor([1]), torch.zeros(2)), 1: (torch.tensor([2]), torch.ones(2))},
+        ):
+            steps = manager.step(actions)
+            assert steps.reward[:, 0].tolist() == [2.0, 3.0]
+            assert not steps.done.any()
+    finally:
+        manager.close()

@@ -161,7 +161,7 @@ def check_all(env: BaseEnv) -> None:
 def demonstrate_correct_procedure(env_fn: Callable[[dict[str, Any]], BaseEnv]) -> None:
     """Go through the life of an env in the order that managers use, and check its static and dynamic seeds.
 
-    Of an env whose ``seed`` takes no ``dynamic_seed``, a warning says when a seed does not give the same episodes again.
+    Of an env whose ``seed`` takes no ``dynamic_seed``, a warning says where a seed does not give the same episodes.
 
     Args:
         env_fn: config -> env.

@@ -58,8 +58,8 @@ class GymVectorEnvManager(AbstractEnvManager):
       gymnasium's CartPole) is reset at once through it. Else a finished env is missing from ``ready_obs`` for one step,
       and what the vector env returns for it in that step is its first observation and no transition.
 
-    The infos of single envs are handed on for finished episodes only. ``info['eval_episode_return']`` is float32
-    ``(1,)``.
+    The infos of single envs are handed on for finished episodes only. ``info['eval_episode_return']`` is that of the
+    env, or the sum of the rewards, float32 ``(1,)``.
 
     Args:
         env_fn: see :func:`build_vector_env`; either one function per env, or one that makes a ``VectorEnv``.
@@ -99,6 +99,8 @@ class GymVectorEnvManager(AbstractEnvManager):
             self.observation_space = float32_space(ref.single_observation_space)
             self.action_space = ref.single_action_space
         else:
+            if getattr(ref, "observation_space", None) is None:
+                ref.reset()  # a lazily built env knows its spaces only then
             self.observation_space = float32_space(ref.observation_space)
             self.action_space = ref.action_space
         self.reward_space = getattr(ref, "reward_space", gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32))
@@ -369,7 +371,8 @@ class GymVectorEnvManager(AbstractEnvManager):
         row_infos = {}
         for env_id in env_ids:
             info = _row_info(source, env_id)
-            info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
+            if "eval_episode_return" not in info:
+                info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
             if cut[env_id]:
                 info["TimeLimit.truncated"] = True
             row_infos[env_id] = info

@@ -16,6 +16,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ding.data import EnvBatch
 from ding.envs import (
+    BaseEnvManager,
     DingEnvWrapper,
     EnvCrashedError,
     EnvDataError,
@@ -37,6 +38,15 @@ def counting_fns(lengths=LENGTHS, **settings):
 def given(mode, cfg=None, lengths=LENGTHS, **settings):
     """A manager around a vector env that the user made, with this autoreset mode."""
     return GymVectorEnvManager([lambda: SyncVectorEnv(counting_fns(lengths, **settings), autoreset_mode=mode)], cfg)
+
+
+class Spaces:
+    """No env."""
+
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+    def close(self):
+        pass
 
 
 def act(manager):
@@ -269,9 +279,9 @@ class TestMistakes:
         with pytest.raises(ValueError, match="Acrobot-v1 has no vectorised form"):
             GymVectorEnvManager(fns, {"vectorization_mode": "vector_entry_point"}).launch()
 
-    def test_classic_envs_are_refused_by_name(self):
-        with pytest.raises(TypeError, match="not CountingEnv"):
-            GymVectorEnvManager([CountingEnv]).launch()
+    def test_what_is_no_env_is_refused_by_name(self):
+        with pytest.raises(TypeError, match="not Spaces"):
+            GymVectorEnvManager([Spaces]).launch()
 
     def test_reset_arguments_are_refused(self):
         manager = GymVectorEnvManager(counting_fns())
@@ -509,4 +519,77 @@ def test_tuples_of_actions(mode):
             assert steps.reward[:, 0].tolist() == [2.0, 3.0]
             assert not steps.done.any()
     finally:
+        manager.close()
+
+
+class OwnEnv(CountingEnv):
+    """Its evaluation counts otherwise than its rewards; what it was called with is in the infos of its ends."""
+
+    def step(self, action):
+        timestep = super().step(action)
+        if timestep.done:
+            timestep.info.update(eval_episode_return=100.0, action=action, seeds=len(self.seeds))
+        return timestep
+
+
+def own_envs():
+    return [partial(OwnEnv, {"episode_length": length, "truncate": length == 3}) for length in LENGTHS]
+
+
+class TestOwnEnvs:
+    """Envs that are a ``BaseEnv`` and no env of gymnasium."""
+
+    @pytest.mark.parametrize("mode", [None, "sync", "async"])
+    def test_they_do_what_they_do_in_the_base_manager(self, mode):
+        managers = [BaseEnvManager(own_envs()), GymVectorEnvManager(own_envs(), {"vectorization_mode": mode})]
+        try:
+            for manager in managers:
+                manager.seed(5)
+                manager.launch()
+            for _ in range(7):
+                assert managers[0].ready_obs == managers[1].ready_obs
+                base, vector = (manager.step(act(manager)) for manager in managers)
+                for name in ("obs", "reward", "done", "truncated"):
+                    np.testing.assert_array_equal(getattr(base, name), getattr(vector, name))
+                for position in np.flatnonzero(base.done).tolist():
+                    infos = [dict(steps.infos[position]) for steps in (base, vector)]
+                    assert infos[0].pop("action").tolist() == infos[1].pop("action").tolist() == [0]
+                    assert infos[0] == infos[1]
+            assert managers[1].seeds == [[(5, True)], [(6, True)]]
+        finally:
+            for manager in managers:
+                manager.close()
+
+    def test_static_seeds_come_with_each_episode(self):
+        manager = GymVectorEnvManager(own_envs())
+        manager.seed(5, dynamic_seed=False)
+        manager.launch()
+        for _ in range(3):
+            manager.step(act(manager))
+        assert [len(seeds) for seeds in manager.seeds] == [2, 2]
+        manager.close()
+
+    def test_rewards_of_several_numbers_are_refused(self):
+        class Two(CountingEnv):
+            def step(self, action):
+                return super().step(action)._replace(reward=np.ones(2, np.float32))
+
+        manager = GymVectorEnvManager([Two])
+        manager.launch()
+        with pytest.raises(EnvStepError, match="needs rewards of one number"):
+            manager.step(act(manager))
+
+    def test_spaces_that_are_known_after_a_reset(self):
+        class Lazy(CountingEnv):
+            def __init__(self, cfg=None):
+                super().__init__(cfg)
+                self.later, self.observation_space = self.observation_space, None
+
+            def reset(self, **kwargs):
+                self.observation_space = self.later
+                return super().reset(**kwargs)
+
+        manager = GymVectorEnvManager([Lazy])
+        manager.launch()
+        assert manager.step(act(manager)).obs.tolist() == [[1, 1]]
         manager.close()

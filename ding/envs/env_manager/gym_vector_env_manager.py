@@ -258,22 +258,10 @@ class GymVectorEnvManager(AbstractEnvManager):
         """
         self._check_open()
         batch = self._in_ready_order(EnvBatch.from_dict(actions))
-        ready = self._life.ready_array
-        everyone = len(ready) == self.env_num
-        self._last_actions = self._venv_actions(batch.columns, ready, everyone)
+        everyone = len(batch) == self.env_num
+        self._last_actions = self._venv_actions(batch.columns, self._life.ready_array, everyone)
         try:
-            self._calling = True
-            with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
-                obs, reward, terminated, truncated, infos = self._venv.step(self._last_actions)
-            self._calling = False
-            ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
-            reward = np.asarray(reward)
-            columns = self._cast(obs)
-            if self._check_data:
-                self._check(columns, reward)
-            if everyone:
-                return self._finish(ready, columns, reward, ends)
-            return self._finish_some(ready, columns, reward, ends)
+            return self._stepped(everyone)
         except EnvManagerError:
             self.close()
             raise
@@ -281,6 +269,26 @@ class GymVectorEnvManager(AbstractEnvManager):
             failure = self._step_failure(error)
             self.close()
             raise failure from error
+
+    def _stepped(self, everyone: bool) -> TimestepBatch:
+        """Step with ``_last_actions``; ``everyone``: all envs were ready."""
+        ready = self._life.ready_array
+        obs, reward, terminated, truncated, infos = self._timed_step(partial(self._venv.step, self._last_actions))
+        ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
+        reward = np.asarray(reward)
+        columns = self._cast(obs)
+        if self._check_data:
+            self._check(columns, reward)
+        if everyone:
+            return self._finish(ready, columns, reward, ends)
+        return self._finish_some(ready, columns, reward, ends)
+
+    def _timed_step(self, step: Callable[[], Obs]) -> Obs:
+        self._calling = True
+        with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
+            result = step()
+        self._calling = False
+        return result
 
     def _step_failure(self, error: BaseException) -> EnvManagerError:
         raise_wish(error)
@@ -327,10 +335,10 @@ class GymVectorEnvManager(AbstractEnvManager):
         if self._scaled_to is not None:
             return scale_action(actions, self._scaled_to)
         if isinstance(space, gymnasium.spaces.Box) and isinstance(actions, np.ndarray):
-            return actions.astype(space.dtype, copy=False).reshape(self.env_num, *space.shape)
+            return actions.astype(space.dtype, copy=False).reshape(len(actions), *space.shape)
         if isinstance(space, gymnasium.spaces.MultiDiscrete | gymnasium.spaces.MultiBinary):
             # From a network with one head per entry: one list of (1,) per env.
-            return np.asarray(actions, dtype=space.dtype).reshape(self.env_num, *space.shape)
+            return np.asarray(actions, dtype=space.dtype).reshape(len(actions), *space.shape)
         return actions
 
     def _finish(self, ready: np.ndarray, obs: Columns, reward: np.ndarray, ends: _Ends) -> TimestepBatch:
@@ -370,13 +378,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         source = infos.get("final_info", infos) if self._mode is AutoresetMode.SAME_STEP else infos
         row_infos = {}
         for env_id in env_ids:
-            info = _row_info(source, env_id)
-            if "eval_episode_return" not in info:
-                info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
-            if cut[env_id]:
-                info["TimeLimit.truncated"] = True
-            row_infos[env_id] = info
-            self._returns[env_id] = 0.0
+            row_infos[env_id] = self._end_info(env_id, row_info(source, env_id), cut[env_id])
             if self._life.states[env_id] is EnvState.DONE:
                 continue
             if not self._life.count_episode(env_id):
@@ -384,6 +386,15 @@ class GymVectorEnvManager(AbstractEnvManager):
             elif resets_later:
                 self._life.mark(env_id, EnvState.RESET)
         return row_infos
+
+    def _end_info(self, env_id: int, info: dict[str, Any], is_cut: bool) -> dict[str, Any]:
+        """The info of the end of an episode with what the manager adds; the next one begins to be summed."""
+        if "eval_episode_return" not in info:
+            info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
+        if is_cut:
+            info["TimeLimit.truncated"] = True
+        self._returns[env_id] = 0.0
+        return info
 
     def _wake_if_idle(self) -> None:
         """When every unfinished env waits for the step that resets it, do that step."""
@@ -409,11 +420,12 @@ class GymVectorEnvManager(AbstractEnvManager):
     def _cast(self, obs: VectorObs) -> Columns:
         return _cast_columns(obs, self.observation_space, self._reuses_obs)
 
-    def _check(self, columns: Columns, reward: np.ndarray) -> None:
+    def _check(self, columns: Columns, reward: np.ndarray, env_ids: np.ndarray | None = None) -> None:
         for name, values in (("the reward", reward), ("the observation", columns if self._may_give_nan else [])):
             bad = first_nan(values)
             if bad is not None:
-                env_id, where = bad[0], f" at {bad[1]!r}" if bad[1] else ""
+                env_id = bad[0] if env_ids is None else int(env_ids[bad[0]])
+                where = f" at {bad[1]!r}" if bad[1] else ""
                 raise self._life.bad_data(env_id, f"NaN in {name}{where}")
 
     def _timeout(self, call: str, seconds: float | None) -> EnvTimeoutError:
@@ -468,7 +480,7 @@ def _cast_columns(obs: VectorObs, space: gymnasium.Space[Any], copy: bool) -> Co
     return list(obs)
 
 
-def _row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
+def row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
     """The info of one env out of the infos of a vector env, where ``_key`` masks the envs that have ``key``."""
     found: dict[str, Any] = {}
     for key, value in infos.items():
@@ -477,5 +489,5 @@ def _row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
         mask = infos.get(f"_{key}")
         if mask is not None and not mask[row]:
             continue
-        found[key] = _row_info(value, row) if isinstance(value, dict) else value[row]
+        found[key] = row_info(value, row) if isinstance(value, dict) else value[row]
     return found

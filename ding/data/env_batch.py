@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import torch
 
 from ding.data.columns import Columns, SchemaError, check_rows, row_at, row_list, stack_rows, take
 
@@ -100,6 +101,16 @@ class EnvBatch(Mapping[int, Any]):
     def to_dict(self) -> dict[int, Any]:
         """A plain dict env id -> row."""
         return dict(zip(self.env_ids.tolist(), self._all_rows()))
+
+    def copy(self) -> dict[int, Any]:
+        """A plain dict env id -> row, as ``copy`` of a dict gives; the rows are those of the batch."""
+        return self.to_dict()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether there are the same ids with equal rows, in any order; arrays compare by their entries."""
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return self.keys() == other.keys() and all(_equal(row, other[env_id]) for env_id, row in self.items())
 
     def _all_rows(self) -> list[Any]:
         if self._rows is not None:
@@ -232,6 +243,20 @@ class TimestepBatch(EnvBatch):
 
     def __getitem__(self, env_id: int) -> Any:
         return self._all_rows()[self.position(env_id)]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two rows are equal: containers of one kind, arrays and tensors of one shape with equal entries."""
+    if isinstance(one, Mapping):
+        return isinstance(other, Mapping) and one.keys() == other.keys() and all(_equal(one[k], other[k]) for k in one)
+    if isinstance(one, (list, tuple)):
+        return isinstance(other, (list, tuple)) and len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
+        both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+        return both and torch.equal(one, other)
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return bool(one == other)
 
 
 def _ids(mapping: Mapping[int, Any]) -> np.ndarray:

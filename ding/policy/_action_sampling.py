@@ -49,7 +49,8 @@ class ActionSampler:
         """``n`` actions as a column.
 
         ``Discrete`` int64 ``[n, 1]``; ``MultiDiscrete`` a list of n lists of int64 ``(1,)`` tensors; ``Box`` its dtype
-        (float32 for float64) ``[n, *shape]``; several spaces of one shape ``[n, spaces, ...]``.
+        (float32 for float64) ``[n, *shape]``; several spaces of one shape ``[n, spaces, ...]``; ``Tuple`` a list of n
+        tuples.
         """
         return self._draw(n)
 
@@ -70,6 +71,9 @@ class ActionSampler:
             return self._stack([self._drawer(part) for part in space])
         if is_space(space, "Dict"):
             return self._stack([self._drawer(part) for part in space.spaces.values()])
+        if is_space(space, "Tuple"):
+            drawers = [self._drawer(part) for part in space.spaces]
+            return lambda n: list(zip(*[drawer(n) for drawer in drawers]))
         if is_space(space, "Discrete"):
             start = int(getattr(space, "start", 0))
             stop = start + int(space.n)

@@ -130,3 +130,37 @@ def test_a_batched_forward_serves_the_classic_call() -> None:
     assert {k: v["action"].tolist() for k, v in out.items()} == {3: [2.0], 1: [10.0]}
     batch = policy.forward(EnvBatch([0], np.array([[4.0, 1.0]])))
     assert isinstance(batch, EnvBatch)
+
+
+def test_copies_are_dicts():
+    batch = EnvBatch([3, 1], {"x": np.arange(2)})
+    for copied in (batch.copy(), dict(batch)):
+        assert type(copied) is dict
+        assert list(copied) == [3, 1]
+        assert copied[3] is batch[3]
+    steps = TimestepBatch([0], np.zeros((1, 2)), np.ones((1, 1), np.float32), np.array([False]), np.array([False]))
+    copied = steps.copy()
+    assert copied.pop(0) is steps[0]
+    assert (copied, list(steps)) == ({}, [0])
+
+
+def timesteps(reward=1.0, ids=(0, 1), info=None):
+    infos = {0: {"seen": np.zeros(2)} if info is None else info}
+    flags = np.zeros(2, np.bool_)
+    return TimestepBatch(list(ids), np.zeros((2, 3)), np.full((2, 1), reward, np.float32), flags, flags, infos)
+
+
+def test_batches_compare_by_their_rows():
+    obs = np.arange(6.0).reshape(2, 3)
+    assert EnvBatch([4, 1], obs) == EnvBatch([1, 4], obs[::-1])
+    assert EnvBatch([4, 1], obs) == {4: obs[0], 1: obs[1]}
+    assert {4: obs[0], 1: obs[1]} == EnvBatch([4, 1], obs)
+    for other in (EnvBatch([4, 2], obs), EnvBatch([4, 1], obs + 1), EnvBatch([4, 1], obs[:, :2]), {4: obs[0]}, 3, None):
+        assert EnvBatch([4, 1], obs) != other
+    trees = [EnvBatch([0], {"a": torch.tensor([[1.0, 2.0]]), "b": [[1, "x"]]}) for _ in range(2)]
+    assert trees[0] == trees[1]
+    assert trees[0] != EnvBatch([0], {"a": np.array([[1.0, 2.0]]), "b": [[1, "x"]]})
+    assert timesteps() == timesteps()
+    assert timesteps() != timesteps(reward=2.0)
+    assert timesteps() != timesteps(info={"seen": np.ones(2)})
+    assert timesteps() != timesteps(ids=(0, 2))

@@ -136,3 +136,13 @@ def test_get_random_policy_keeps_policies_whose_data_holds_their_outputs():
     assert get_random_policy(cfg, _POLICY, env) is _POLICY
     env = namedtuple("Env", ["action_space"])(gym.spaces.Discrete(2))
     assert get_random_policy(EasyDict(policy={}), _POLICY, env).get_train_sample == "sample"
+
+
+def test_tuple():
+    space = gym.spaces.Tuple([gym.spaces.Discrete(3), gym.spaces.Box(-1, 1, (2,)), gym.spaces.MultiDiscrete([2, 2])])
+    for value in _forward(space).values():
+        number, vector, heads = value["action"]
+        assert (number.dtype, tuple(number.shape)) == (torch.int64, (1,))
+        assert (vector.dtype, tuple(vector.shape)) == (torch.float32, (2,))
+        assert [tuple(head.shape) for head in heads] == [(1,), (1,)]
+        assert space.contains((int(number), vector.numpy(), np.array([int(head) for head in heads])))

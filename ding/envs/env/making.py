@@ -12,11 +12,13 @@ from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env.old_ids import spec_or_successor
 from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
+from ding.envs.env_wrappers._gym_api import resets_as_gymnasium
 from ding.envs.env_wrappers.video import FramesOnDemand
 from ding.envs.gymnasium_types import AnyEnv
 from ding.utils import MissingExtraError, import_module, install_line, require_extra
 
-# Packages that register envs with gymnasium when asked: (part of the id, module, extra).
+# Packages that register envs with gymnasium when asked: (part of the id, module, extra). Of an id with none of these
+# parts (`Pong-v4`), all of them are tried before it is unknown.
 _LATE_REGISTRATIONS = (
     ("ALE/", "ale_py", "atari"),
     ("NoFrameskip", "ale_py", "atari"),
@@ -69,7 +71,7 @@ def _make(spec: EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
         kwargs["render_mode"] = "rgb_array"
         if spec.entry_point in _DRAW_IN_STEP:
             return FramesOnDemand(gymnasium.make(spec, **kwargs))
-    return gymnasium.make(spec, **kwargs)
+    return as_gymnasium(gymnasium.make(spec, **kwargs))
 
 
 def find_spec(env_id: str) -> EnvSpec:
@@ -89,10 +91,26 @@ def find_spec(env_id: str) -> EnvSpec:
             gymnasium.register_envs(require_extra(package, extra))
     try:
         return deepcopy(spec_or_successor(name))
+    except gymnasium.error.Error:
+        missing = _register_all()
+    try:
+        return deepcopy(spec_or_successor(name))
     except gymnasium.error.Error as error:
         near = difflib.get_close_matches(name, gymnasium.registry, n=3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
+        hint += f"; more envs come with extras that are not installed: {', '.join(missing)}" if missing else ""
         raise EnvConfigError(f"env.env_id: no gymnasium env is registered as {env_id!r}{hint}") from error
+
+
+def _register_all() -> list[str]:
+    """Let all packages register their envs; returns the extras of those that are not installed."""
+    missing = []
+    for package, extra in dict.fromkeys((package, extra) for _, package, extra in _LATE_REGISTRATIONS):
+        try:
+            gymnasium.register_envs(require_extra(package, extra))
+        except MissingExtraError:
+            missing.append(extra)
+    return missing
 
 
 def _render_modes(spec: EnvSpec) -> Sequence[str]:
@@ -101,15 +119,32 @@ def _render_modes(spec: EnvSpec) -> Sequence[str]:
 
 
 def as_gymnasium(env: object) -> AnyEnv:
-    """``env`` itself when it is known to speak the gymnasium API, else a wrapper that makes it."""
-    if isinstance(env, GymToGymnasiumWrapper):
+    """``env`` itself when it is known to speak the gymnasium API, else with a wrapper that makes it.
+
+    The wrapper comes around the innermost env where wrappers of gymnasium's API are around that, as after
+    ``gymnasium.make``: they go on to work, a time limit among them. The innermost env of the wrappers is replaced then.
+    """
+    if not isinstance(env, gymnasium.Env) or isinstance(env, GymToGymnasiumWrapper):
+        return env if isinstance(env, GymToGymnasiumWrapper) else GymToGymnasiumWrapper(env)
+    wrappers, innermost = _taken_apart(env)
+    if isinstance(innermost, GymToGymnasiumWrapper):
         return env
-    if isinstance(env, gymnasium.Env):
-        innermost = env.unwrapped
-        if innermost.spec is not None or isinstance(innermost, GymToGymnasiumWrapper):
-            return env
-    # An env class that was ported by changing only its import still steps with 4 fields: each result shows its form.
-    return GymToGymnasiumWrapper(env)
+    if resets_as_gymnasium(innermost):
+        # An env class that was ported by changing only its import may step with 4 fields: each result shows its form.
+        return env if innermost.spec is not None else GymToGymnasiumWrapper(env)
+    if not wrappers or not all(map(resets_as_gymnasium, wrappers)):
+        return GymToGymnasiumWrapper(env)
+    wrappers[-1].env = GymToGymnasiumWrapper(innermost)
+    return env
+
+
+def _taken_apart(env: AnyEnv) -> tuple[list[Any], AnyEnv]:
+    """The wrappers of an env, the outermost first, and what is inside."""
+    wrappers = []
+    while isinstance(env, gymnasium.Wrapper):
+        wrappers.append(env)
+        env = env.env
+    return wrappers, env
 
 
 def apply_wrappers(

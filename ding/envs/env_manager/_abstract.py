@@ -68,7 +68,7 @@ class AbstractEnvManager(Configurable, ABC):
         "max_env_failures": 10,
         # Whether a finished env is reset at once.
         "auto_reset": True,
-        # Seconds that one env may need, None for no limit.
+        # Seconds that one env may need, None for no limit (with subprocesses, connect_timeout limits the first reset).
         "step_timeout": None,
         "reset_timeout": None,
         # Seconds between two attempts of a reset.

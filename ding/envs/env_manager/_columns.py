@@ -44,8 +44,8 @@ def action_rows(batch: EnvBatch, discrete: bool, as_given: bool = False) -> list
     Args:
         batch: actions ``[N]``, ``[N, 1]`` or ``[N, d]``, a tensor or an array; or dicts or lists of them.
         discrete: whether the envs take plain ints.
-        as_given: whether the batch was made of single actions, which keep their form (tensors become arrays). Of
-            columns ``[N]`` each env takes a 0-d array.
+        as_given: whether the batch was made of single actions, which keep their form; tensors become arrays, also in
+            dicts, lists and tuples. Of columns ``[N]`` each env takes a 0-d array.
     """
     if as_given and not discrete:
         return [_array_row(row) for row in batch.values()]
@@ -78,6 +78,10 @@ def _array_row(row: object) -> Any:
     """An action with arrays in place of tensors."""
     if isinstance(row, torch.Tensor):
         return row.detach().cpu().numpy()
+    if type(row) is list:
+        return [_array_row(value) for value in row]
+    if type(row) is tuple:
+        return tuple(map(_array_row, row))
     return {key: _array_row(value) for key, value in row.items()} if isinstance(row, dict) else row
 
 
@@ -89,6 +93,15 @@ def of_abnormal(obs: Any, reward: Any, last_obs: Any) -> tuple[Any, Any]:
     if reward is None or (paid.dtype.kind == "f" and np.isnan(paid).any()):
         reward = np.zeros_like(paid) if paid.ndim else 0.0
     return obs, reward
+
+
+def float32_reward(reward: object) -> Any:
+    """A reward as managers hand it out: float32, ``(1,)`` of a number; what holds no numbers stays as it is."""
+    try:
+        array = np.asarray(reward)
+    except ValueError:  # lists of different lengths
+        return reward
+    return np.atleast_1d(array.astype(np.float32)) if array.dtype.kind in "fiub" else reward
 
 
 def reward_array(rewards: Sequence[object], env_ids: Sequence[int], check: bool, complain: Complaint) -> np.ndarray:

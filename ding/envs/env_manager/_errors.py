@@ -87,9 +87,15 @@ def step_failed(env_id: int, error: BaseException, seed: int | None) -> EnvManag
     return EnvStepError(f"Env {env_id} step raised: {describe(error)}", env_id, seed, traceback_text(error))
 
 
+# What numpy raises for `int(x)` and `float(x)` of an array with an axis; up to 2.3 it warned where x has one entry.
+_NO_SCALAR = "only 0-dimensional arrays can be converted to Python scalars"
+
+
 def describe(error: BaseException) -> str:
-    """``Type: message`` of an exception."""
+    """``Type: message`` of an exception, with what to do about one that older versions of numpy do not raise."""
     text = f"{type(error).__name__}: {error}"
+    if isinstance(error, TypeError) and _NO_SCALAR in str(error):
+        text += " (actions and rewards are arrays (1,): write action.item() instead of int(action) or float(action))"
     return f"{text} (it called sys.exit({error.code!r}))" if isinstance(error, SystemExit) else text
 
 

@@ -17,7 +17,7 @@ The class is not thread-safe: a manager that resets in the background guards it 
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,7 +60,7 @@ class EnvLifecycle:
         episode_num: episodes that each env plays before it is DONE; ``inf`` for no end.
 
     Attributes:
-        states: of each env. Changed by :meth:`mark` and :meth:`mark_all` only.
+        states: of each env. Changed by the methods ``mark...`` only.
         ready_ids: ids of the envs in state RUN, ascending. Do not change the list.
         ready_array: the same as int64 ``[N]``, the same object until a state changes.
     """
@@ -84,6 +84,12 @@ class EnvLifecycle:
     def mark(self, env_id: int, state: EnvState) -> None:
         """Put one env into ``state``."""
         self.states[env_id] = state
+        self._find_ready()
+
+    def mark_some(self, env_ids: Iterable[int], state: EnvState) -> None:
+        """Put some envs into ``state``."""
+        for env_id in env_ids:
+            self.states[env_id] = state
         self._find_ready()
 
     def mark_all(self, state: EnvState) -> None:

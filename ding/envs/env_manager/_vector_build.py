@@ -9,9 +9,11 @@ import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
+from ding.data.env_batch import is_truncated
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.envs.env.making import find_spec
+from ding.envs.env.spaces import from_sample
 from ding.utils import did_you_mean
 
 
@@ -23,6 +25,54 @@ class HasVectorForm(Protocol):
         """A vector env that steps ``num_envs`` envs of this kind together."""
 
 
+class AsGymnasium(gymnasium.Env[Any, Any]):
+    """An own :class:`BaseEnv` as an env of gymnasium; what a vector env cannot carry is the reward of several numbers.
+
+    Discrete actions reach it as int64 ``(1,)``, as those of a policy do. ``options`` of a reset are not its business.
+
+    Args:
+        env_fn: makes the env.
+    """
+
+    def __init__(self, env_fn: Callable[[], BaseEnv]) -> None:
+        self.env = env_fn()
+        if getattr(self.env, "observation_space", None) is None:
+            self.env.reset()  # a lazily built env knows its spaces only then
+        self.observation_space = self.env.observation_space
+        self.action_space = self.env.action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Seed it if there is a seed, and reset it."""
+        if seed is not None:
+            self.env.seed(seed)
+        return self.env.reset(), {}
+
+    def step(self, action: object) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Step it.
+
+        Raises:
+            TypeError: the reward is more than one number.
+        """
+        obs, reward, done, info = self.env.step(from_sample(action))
+        if np.size(reward) != 1:
+            raise TypeError(f"env manager 'gym_vector' needs rewards of one number, found {reward!r}")
+        truncated = bool(done) and is_truncated(info)
+        return obs, float(np.asarray(reward).item()), bool(done) and not truncated, truncated, info
+
+    def render(self) -> Any:
+        """What it shows."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close it."""
+        self.env.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+
 MODES = ("vector_entry_point", "sync", "async")
 
 
@@ -32,7 +82,8 @@ def build_vector_env(
     """A vector env with one env per function.
 
     Args:
-        env_fn: the env functions: :class:`DingEnvWrapper`, gymnasium envs, or one that makes a whole ``VectorEnv``.
+        env_fn: the env functions: :class:`DingEnvWrapper`, another :class:`BaseEnv`, gymnasium envs, or one that makes
+            a whole ``VectorEnv``.
         ref: what the first of them made.
         mode: ``vector_entry_point`` (the vector env of the env class, else that registered for ``env_id``), ``sync``,
             ``async``, or ``None`` for the first where there is one and it can be used, else ``sync``.
@@ -40,7 +91,7 @@ def build_vector_env(
 
     Raises:
         ValueError: an unknown mode, or envs that the mode cannot serve.
-        TypeError: envs that are no gymnasium envs.
+        TypeError: envs of another kind.
     """
     if mode is not None and mode not in MODES:
         raise ValueError(f"env.manager.vectorization_mode {mode!r} is unknown.{did_you_mean(mode, MODES)}")
@@ -56,10 +107,12 @@ def build_vector_env(
             return _by_entry_point(ref, len(env_fn))
         # A partial over module functions can be sent to the processes of an async vector env.
         env_fn = [partial(_inner_env, fn) for fn in env_fn]
-    elif not isinstance(ref, gymnasium.Env) or isinstance(ref, BaseEnv):
-        raise TypeError(f"env manager 'gym_vector' needs gymnasium envs, not {type(ref).__name__}")
     elif mode == "vector_entry_point":
         raise ValueError("env.manager.vectorization_mode 'vector_entry_point' needs envs that are made from env.env_id")
+    elif isinstance(ref, BaseEnv):
+        env_fn = [partial(AsGymnasium, fn) for fn in env_fn]
+    elif not isinstance(ref, gymnasium.Env):
+        raise TypeError(f"env manager 'gym_vector' needs gymnasium envs or a BaseEnv, not {type(ref).__name__}")
     if mode == "async":
         return AsyncVectorEnv(env_fn, shared_memory=shared_memory, autoreset_mode=AutoresetMode.DISABLED)
     return SyncVectorEnv(env_fn, autoreset_mode=AutoresetMode.DISABLED)

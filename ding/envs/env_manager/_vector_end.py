@@ -54,8 +54,8 @@ def _kill_workers(venv: VectorEnv) -> None:
 def dead_worker(venv: VectorEnv) -> tuple[int, str] | None:
     """Env id of a process that ended and how it did, in words; ``None`` where there is none."""
     inner = venv.unwrapped
-    if not isinstance(inner, AsyncVectorEnv):
-        return None
+    if not isinstance(inner, AsyncVectorEnv) or None in inner.parent_pipes:
+        return None  # of an env that raised, a ConnectionError of its own perhaps, the pipe was taken away
     env_ids = {process.sentinel: env_id for env_id, process in enumerate(inner.processes)}
     ended = multiprocessing.connection.wait(list(env_ids), END_GRACE_S)
     if not ended:

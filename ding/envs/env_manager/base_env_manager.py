@@ -50,8 +50,9 @@ class BaseEnvManager(AbstractEnvManager):
       timestep has ``info['abnormal']=True`` and ``info['error']``; the next ``reset({env_id: None})`` brings it back.
       More than ``max_retry`` failures without a finished episode in between raise.
     * A call that takes longer than ``step_timeout`` or ``reset_timeout`` counts as failed (main thread only).
-    * An env whose timestep has ``info['abnormal']`` itself stays as it is; collectors and evaluators reset it. What
-      of its observation and reward is missing or NaN is the observation before the step and 0.
+    * An env whose timestep has ``info['abnormal']`` itself stays as it is; collectors and evaluators reset it. At the
+      end of an episode it goes to state ERROR, waits for a reset, and the episode does not count. What of its
+      observation and reward is missing or NaN is the observation before the step and 0.
     * Data of a wrong shape or dtype, or NaN, raises :class:`EnvDataError` (``check_data=False`` skips the search for
       NaN).
 
@@ -280,7 +281,9 @@ class BaseEnvManager(AbstractEnvManager):
             form = self._steps[env_id].return_form
             if form is not None:
                 infos[position]["eval_episode_return"] = form(self._returns[env_id])
-            if not self._life.count_episode(env_id):
+            if is_abnormal(infos[position]):
+                self._life.mark(env_id, EnvState.ERROR)
+            elif not self._life.count_episode(env_id):
                 self._life.mark(env_id, EnvState.DONE)
             elif not self._auto_reset:
                 self._life.mark(env_id, EnvState.NEED_RESET)

@@ -9,9 +9,13 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 
-from ding.envs.env.ding_env_wrapper import DingEnvWrapper
+from ding.data import EnvBatch, TimestepBatch
+from ding.data.columns import Columns, take
+from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
 from ding.envs.env_manager._abstract import EnvFn
-from ding.envs.env_manager.gym_vector_env_manager import GymVectorEnvManager
+from ding.envs.env_manager._lifecycle import EnvState, ResetParam
+from ding.envs.env_manager._pool_batches import Answers, PoolBatches
+from ding.envs.env_manager.gym_vector_env_manager import GymVectorEnvManager, row_info
 from ding.utils import ENV_MANAGER_REGISTRY, require_extra
 
 # Keys of a config that are arguments of the task.
@@ -44,6 +48,11 @@ class PoolEnvManager(GymVectorEnvManager):
     ``env_pool`` in a config takes the envs of the config: ``atari``, or any without wrappers around single envs whose
     id EnvPool knows (MuJoCo, Box2D, classic control). A seed per env makes the pool anew.
 
+    With a ``batch_size`` below the number of envs a step returns as soon as so many envs have answered, as EnvPool's
+    asynchronous mode does: its timesteps may be of envs that were stepped by an earlier call, those whose answer is to
+    come are missing from ``ready_obs``, and so are those that are reset. A step may return no timestep, where all that
+    came are first observations. Each call wants an action for each env in ``ready_obs``.
+
     Built from a config alone, ``PoolEnvManager(cfg)`` has the env of EnvPool as it is, its observations as float32:
     ``env_id`` (the task, as ``Pong-v5``), ``env_num``, and ``episodic_life``, ``reward_clip``, ``stack_num``,
     ``gray_scale``, ``frame_skip``, ``num_threads`` and ``max_episode_steps`` where they are given.
@@ -53,7 +62,7 @@ class PoolEnvManager(GymVectorEnvManager):
         cfg: config of the manager, see :class:`GymVectorEnvManager`.
 
     Raises:
-        ValueError: a ``batch_size`` below the number of envs, envs with wrappers, or an id that EnvPool does not know.
+        ValueError: a ``batch_size`` above the number of envs, envs with wrappers, or an id that EnvPool does not know.
         MissingExtraError: envpool is not installed.
     """
 
@@ -61,6 +70,8 @@ class PoolEnvManager(GymVectorEnvManager):
         **GymVectorEnvManager.config,
         # Threads of the pool; as many as cores when None.
         "num_threads": None,
+        # Envs that a step waits for; all when None.
+        "batch_size": None,
     }
 
     def __init__(self, env_fn: Sequence[EnvFn] | Mapping[str, Any], cfg: Mapping[str, Any] | None = None) -> None:
@@ -75,14 +86,107 @@ class PoolEnvManager(GymVectorEnvManager):
             if (cfg or {}).get("num_threads") is not None:
                 task.arguments["num_threads"] = cfg["num_threads"]  # type: ignore[index]
         batch_size = (cfg or {}).get("batch_size") or num_envs
-        if batch_size != num_envs:
-            raise ValueError(f"env.manager.batch_size must be the number of envs, {num_envs}, found {batch_size}")
-        super().__init__([partial(_Pool, task, num_envs)], cfg)
+        if not 1 <= batch_size <= num_envs:
+            raise ValueError(
+                f"env.manager.batch_size must be from 1 to the number of envs, {num_envs}, found {batch_size}"
+            )
+        super().__init__([partial(_Pool, task, num_envs, batch_size)], cfg)
         if not isinstance(env_fn, Mapping):
             self._rew_clip = ref.rew_clip
             if ref.act_scale:
                 self.action_space, self._scaled_to = ref.action_space, ref.inner_action_space
             ref.close()
+
+    def reset(self, reset_param: ResetParam = None) -> None:
+        """See :meth:`GymVectorEnvManager.reset`; with ``batch_size`` all envs can be reset only.
+
+        Raises:
+            ValueError: reset arguments for single envs, or some of the envs only.
+        """
+        super().reset(reset_param)
+        if self._batches is not None:
+            self._find_ready_obs()
+
+    @property
+    def _batches(self) -> PoolBatches | None:
+        return self._venv.batches
+
+    def _masked_reset(self, mask: np.ndarray) -> Columns:
+        if self._batches is not None:
+            raise ValueError(
+                "env manager 'env_pool' with a batch_size below the number of envs resets all of them only"
+            )
+        return super()._masked_reset(mask)
+
+    def _find_ready_obs(self) -> None:
+        # A copy: the rows of `_obs` change with the next answers.
+        assert self._obs is not None
+        self._ready = EnvBatch.unchecked(self._life.ready_array, take(self._obs, self._life.ready_array))
+
+    def _stepped(self, everyone: bool) -> TimestepBatch:
+        batches = self._batches
+        if batches is None:
+            return super()._stepped(everyone)
+        ready = self._life.ready_ids
+        self._life.mark_some(ready, EnvState.RESET)  # at work; see `batches` for what at
+        batches.send(np.array(ready), self._last_actions)
+        parts = []
+        while True:
+            idle = [env_id for env_id, state in enumerate(self._life.states) if state is EnvState.DONE]
+            part = self._noted(self._timed_step(partial(self._venv.receive, idle)))
+            if len(part):
+                parts.append(part)
+            if self._life.ready_ids or not batches.is_busy:
+                break
+        self._find_ready_obs()
+        return _joined(parts, self.observation_space.shape)
+
+    def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> Any:
+        return super()._venv_actions(columns, ready, everyone or self._batches is not None)
+
+    def _noted(self, answers: "PoolAnswers") -> TimestepBatch:
+        """The steps among the answers; notes observations, returns and ends, and orders resets."""
+        came, life, kept = answers.answers, self._life, self._obs
+        came = came._replace(obs=np.asarray(self._cast(came.obs)))
+        life.mark_some(came.env_ids.tolist(), EnvState.RUN)
+        assert isinstance(kept, np.ndarray)
+        kept[came.env_ids] = came.obs
+        rows = np.flatnonzero(~came.was_reset)
+        game_over, steps = answers.game_over[rows], came.take(rows)
+        if self._check_data:
+            self._check(steps.obs if self._may_give_nan else [], steps.reward, steps.env_ids)
+        reward = np.maximum(steps.reward, REWARD_FLOOR) if self._rew_clip else steps.reward
+        self._returns[steps.env_ids] += reward
+        done, cut = steps.terminated | steps.truncated, steps.truncated & ~steps.terminated
+        infos: dict[int, dict[str, Any]] = {}
+        resets = []
+        for position in np.flatnonzero(done).tolist():
+            env_id = int(steps.env_ids[position])
+            infos[position] = self._end_info(env_id, row_info(came.infos, rows[position]), cut[position])
+            if not life.count_episode(env_id):
+                life.mark(env_id, EnvState.DONE)
+            elif game_over[position]:
+                resets.append(env_id)
+        if resets:
+            life.mark_some(resets, EnvState.RESET)
+            self._venv.batches.send_resets(resets)
+        column = np.asarray(reward, dtype=np.float32).reshape(-1, 1)
+        return TimestepBatch.unchecked_timesteps(steps.env_ids, steps.obs, column, done, cut, infos)
+
+
+def _joined(parts: list[TimestepBatch], obs_shape: tuple[int, ...] | None) -> TimestepBatch:
+    """The timesteps of several receptions, of different envs."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        none = np.zeros(0, dtype=np.bool_)
+        obs, reward = np.zeros((0, *(obs_shape or ())), np.float32), np.zeros((0, 1), np.float32)
+        return TimestepBatch.unchecked_timesteps(np.zeros(0, np.int64), obs, reward, none, none, {})
+    starts = np.cumsum([0, *map(len, parts)]).tolist()
+    infos = {start + row: info for start, part in zip(starts, parts) for row, info in part.infos.items()}
+    columns = zip(*((part.env_ids, part.obs, part.reward, part.done, part.truncated) for part in parts))
+    env_ids, obs, reward, done, truncated = map(np.concatenate, columns)
+    return TimestepBatch.unchecked_timesteps(env_ids, obs, reward, done, truncated, infos)
 
 
 def _task_of(env: object) -> PoolTask:
@@ -100,6 +204,13 @@ def pool_id(env_id: str) -> str:
     return re.sub(r"^(?:ALE/)?(\w+?)(?:NoFrameskip)?-v\d$", r"\1-v5", env_id)
 
 
+class PoolAnswers(NamedTuple):
+    """Answers, and of which envs the game is over (bool ``[N]``), where an episode may be one life."""
+
+    answers: Answers
+    game_over: np.ndarray
+
+
 class _Pool(VectorWrapper):
     """A pool with a seed per env, resets of single envs, and scaled observations.
 
@@ -107,9 +218,12 @@ class _Pool(VectorWrapper):
     would begin a new game where it is asked for the reset of an env that lost a life.
     """
 
-    def __init__(self, task: PoolTask, num_envs: int) -> None:
+    def __init__(self, task: PoolTask, num_envs: int, batch_size: int) -> None:
         self._task = task
         self._num_envs = num_envs
+        self._batch_size = batch_size
+        # What is under way, where the pool answers for some envs at a time.
+        self.batches: PoolBatches | None = None
         self._episodic_life = bool(task.arguments.get("episodic_life"))
         self._lives = np.zeros(num_envs, dtype=np.int32)
         self._game_over = np.zeros(num_envs, dtype=np.bool_)
@@ -133,7 +247,12 @@ class _Pool(VectorWrapper):
         arguments = {**self._task.arguments, **seeds}
         if self._episodic_life:
             arguments["episodic_life"] = False
-        return envpool.make(self._task.name, env_type="gymnasium", num_envs=self._num_envs, **arguments)
+        if self._batch_size < self._num_envs:
+            arguments["batch_size"] = self._batch_size
+        pool = envpool.make(self._task.name, env_type="gymnasium", num_envs=self._num_envs, **arguments)
+        if self._batch_size < self._num_envs:
+            self.batches = PoolBatches(pool, self._num_envs, self._batch_size)
+        return pool
 
     def reset(  # type: ignore[override]
         self, *, seed: Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -142,7 +261,7 @@ class _Pool(VectorWrapper):
         if seed is not None:
             self.env.close()
             self.env = self._made(env_seed=[abs(value or 0) for value in seed])
-        obs, infos = self.env.reset()
+        obs, infos = self.env.reset() if self.batches is None else self.batches.reset_all()
         self._lives = infos.get("lives", self._lives)
         return self._scaled(obs), infos
 
@@ -154,6 +273,17 @@ class _Pool(VectorWrapper):
             terminated = terminated | (infos["lives"] < self._lives)
             self._lives = infos["lives"]
         return self._scaled(obs), rewards, terminated, truncated, infos
+
+    def receive(self, idle: Sequence[int]) -> PoolAnswers:
+        """The next answers of :attr:`batches`; see :meth:`PoolBatches.receive`."""
+        assert self.batches is not None
+        came = self.batches.receive(idle)
+        game_over = came.terminated | came.truncated
+        if self._episodic_life:
+            lives = came.infos["lives"]
+            came = came._replace(terminated=came.terminated | ((lives < self._lives[came.env_ids]) & ~came.was_reset))
+            self._lives[came.env_ids] = lives
+        return PoolAnswers(came._replace(obs=self._scaled(came.obs)), game_over)
 
     def reset_rows(self, mask: np.ndarray) -> np.ndarray:
         """Reset the envs of a mask whose game is over, instead of with the next step; returns all observations."""

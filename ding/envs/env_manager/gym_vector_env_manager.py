@@ -58,8 +58,8 @@ class GymVectorEnvManager(AbstractEnvManager):
       gymnasium's CartPole) is reset at once through it. Else a finished env is missing from ``ready_obs`` for one step,
       and what the vector env returns for it in that step is its first observation and no transition.
 
-    The infos of single envs are handed on for finished episodes only. ``info['eval_episode_return']`` is float32
-    ``(1,)``.
+    The infos of single envs are handed on for finished episodes only. ``info['eval_episode_return']`` is that of the
+    env, or the sum of the rewards, float32 ``(1,)``.
 
     Args:
         env_fn: see :func:`build_vector_env`; either one function per env, or one that makes a ``VectorEnv``.
@@ -99,6 +99,8 @@ class GymVectorEnvManager(AbstractEnvManager):
             self.observation_space = float32_space(ref.single_observation_space)
             self.action_space = ref.single_action_space
         else:
+            if getattr(ref, "observation_space", None) is None:
+                ref.reset()  # a lazily built env knows its spaces only then
             self.observation_space = float32_space(ref.observation_space)
             self.action_space = ref.action_space
         self.reward_space = getattr(ref, "reward_space", gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32))
@@ -153,7 +155,8 @@ class GymVectorEnvManager(AbstractEnvManager):
             raise ValueError("env manager 'gym_vector' takes no reset arguments for single envs")
         env_ids = self._life.remember_reset(reset_param)
         if len(env_ids) == self.env_num:
-            self._obs = self._retried_reset(0, self._whole_reset)
+            seeds = [_seed_of(self._life.take_seed(env_id)) for env_id in range(self.env_num)]
+            self._obs = self._retried_reset(0, partial(self._whole_reset, seeds))
             self._life.mark_all(EnvState.RUN)
             self._returns[:] = 0.0
         else:
@@ -165,11 +168,15 @@ class GymVectorEnvManager(AbstractEnvManager):
             self._returns[mask] = 0.0
         self._ready = None
 
-    def _whole_reset(self, attempt: int) -> Columns:
-        if attempt > 1 and self._retry_type == "renew":
+    def _whole_reset(self, seeds: list[int | None], attempt: int) -> Columns:
+        # An async vector env has ended the process of an env that raised, so it cannot be reset again.
+        if attempt > 1 and (self._retry_type == "renew" or isinstance(self._venv.unwrapped, AsyncVectorEnv)):
             close_vector_env(self._venv, self._calling)
             self._open()
-        return self._cast(self._timed_reset(self._seeded_reset))
+            seeds = [
+                _seed_of(self._life.renewal_seed(env_id)) if seed is None else seed for env_id, seed in enumerate(seeds)
+            ]
+        return self._cast(self._timed_reset(partial(self._seeded_reset, seeds)))
 
     def _timed_reset(self, reset: Callable[[], Obs]) -> Obs:
         self._calling = True
@@ -184,11 +191,9 @@ class GymVectorEnvManager(AbstractEnvManager):
         self._calling = False
         return result
 
-    def _seeded_reset(self) -> Any:
-        waiting = [self._life.take_seed(env_id) for env_id in range(self.env_num)]
-        if not any(waiting):
+    def _seeded_reset(self, seeds: list[int | None]) -> Any:
+        if all(seed is None for seed in seeds):
             return self._venv.reset()[0]
-        seeds = [None if args is None else args[0] for args in waiting]
         if isinstance(self._venv.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
             return self._venv.reset(seed=seeds)[0]
         try:
@@ -253,22 +258,10 @@ class GymVectorEnvManager(AbstractEnvManager):
         """
         self._check_open()
         batch = self._in_ready_order(EnvBatch.from_dict(actions))
-        ready = self._life.ready_array
-        everyone = len(ready) == self.env_num
-        self._last_actions = self._venv_actions(batch.columns, ready, everyone)
+        everyone = len(batch) == self.env_num
+        self._last_actions = self._venv_actions(batch.columns, self._life.ready_array, everyone)
         try:
-            self._calling = True
-            with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
-                obs, reward, terminated, truncated, infos = self._venv.step(self._last_actions)
-            self._calling = False
-            ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
-            reward = np.asarray(reward)
-            columns = self._cast(obs)
-            if self._check_data:
-                self._check(columns, reward)
-            if everyone:
-                return self._finish(ready, columns, reward, ends)
-            return self._finish_some(ready, columns, reward, ends)
+            return self._stepped(everyone)
         except EnvManagerError:
             self.close()
             raise
@@ -276,6 +269,26 @@ class GymVectorEnvManager(AbstractEnvManager):
             failure = self._step_failure(error)
             self.close()
             raise failure from error
+
+    def _stepped(self, everyone: bool) -> TimestepBatch:
+        """Step with ``_last_actions``; ``everyone``: all envs were ready."""
+        ready = self._life.ready_array
+        obs, reward, terminated, truncated, infos = self._timed_step(partial(self._venv.step, self._last_actions))
+        ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
+        reward = np.asarray(reward)
+        columns = self._cast(obs)
+        if self._check_data:
+            self._check(columns, reward)
+        if everyone:
+            return self._finish(ready, columns, reward, ends)
+        return self._finish_some(ready, columns, reward, ends)
+
+    def _timed_step(self, step: Callable[[], Obs]) -> Obs:
+        self._calling = True
+        with time_limit(self._step_timeout, lambda: self._timeout("step", self._step_timeout)):
+            result = step()
+        self._calling = False
+        return result
 
     def _step_failure(self, error: BaseException) -> EnvManagerError:
         raise_wish(error)
@@ -304,22 +317,28 @@ class GymVectorEnvManager(AbstractEnvManager):
         return batch.take(np.argsort(batch.env_ids))
 
     def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> Any:
-        actions = columns if type(columns) is np.ndarray else map_leaves(_as_array, columns)
+        space = self.action_space
+        actions: Any
+        if isinstance(space, gymnasium.spaces.Tuple) and isinstance(columns, list):
+            actions = _tuple_columns(columns, space)
+        else:
+            actions = columns if type(columns) is np.ndarray else map_leaves(_as_array, columns)
         if not everyone:
             # The others get the action of a ready env, which is valid at least; nobody looks at what it does.
             rows = np.zeros(self.env_num, dtype=np.int64)
             rows[ready] = np.arange(len(ready))
             actions = take(actions, rows)
-        space = self.action_space
+        if isinstance(space, gymnasium.spaces.Tuple):
+            return tuple(actions.values())
         if isinstance(space, gymnasium.spaces.Discrete):
             return np.asarray(actions).reshape(-1)
         if self._scaled_to is not None:
             return scale_action(actions, self._scaled_to)
         if isinstance(space, gymnasium.spaces.Box) and isinstance(actions, np.ndarray):
-            return actions.astype(space.dtype, copy=False).reshape(self.env_num, *space.shape)
+            return actions.astype(space.dtype, copy=False).reshape(len(actions), *space.shape)
         if isinstance(space, gymnasium.spaces.MultiDiscrete | gymnasium.spaces.MultiBinary):
             # From a network with one head per entry: one list of (1,) per env.
-            return np.asarray(actions, dtype=space.dtype).reshape(self.env_num, *space.shape)
+            return np.asarray(actions, dtype=space.dtype).reshape(len(actions), *space.shape)
         return actions
 
     def _finish(self, ready: np.ndarray, obs: Columns, reward: np.ndarray, ends: _Ends) -> TimestepBatch:
@@ -359,12 +378,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         source = infos.get("final_info", infos) if self._mode is AutoresetMode.SAME_STEP else infos
         row_infos = {}
         for env_id in env_ids:
-            info = _row_info(source, env_id)
-            info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
-            if cut[env_id]:
-                info["TimeLimit.truncated"] = True
-            row_infos[env_id] = info
-            self._returns[env_id] = 0.0
+            row_infos[env_id] = self._end_info(env_id, row_info(source, env_id), cut[env_id])
             if self._life.states[env_id] is EnvState.DONE:
                 continue
             if not self._life.count_episode(env_id):
@@ -372,6 +386,15 @@ class GymVectorEnvManager(AbstractEnvManager):
             elif resets_later:
                 self._life.mark(env_id, EnvState.RESET)
         return row_infos
+
+    def _end_info(self, env_id: int, info: dict[str, Any], is_cut: bool) -> dict[str, Any]:
+        """The info of the end of an episode with what the manager adds; the next one begins to be summed."""
+        if "eval_episode_return" not in info:
+            info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
+        if is_cut:
+            info["TimeLimit.truncated"] = True
+        self._returns[env_id] = 0.0
+        return info
 
     def _wake_if_idle(self) -> None:
         """When every unfinished env waits for the step that resets it, do that step."""
@@ -397,11 +420,12 @@ class GymVectorEnvManager(AbstractEnvManager):
     def _cast(self, obs: VectorObs) -> Columns:
         return _cast_columns(obs, self.observation_space, self._reuses_obs)
 
-    def _check(self, columns: Columns, reward: np.ndarray) -> None:
+    def _check(self, columns: Columns, reward: np.ndarray, env_ids: np.ndarray | None = None) -> None:
         for name, values in (("the reward", reward), ("the observation", columns if self._may_give_nan else [])):
             bad = first_nan(values)
             if bad is not None:
-                env_id, where = bad[0], f" at {bad[1]!r}" if bad[1] else ""
+                env_id = bad[0] if env_ids is None else int(env_ids[bad[0]])
+                where = f" at {bad[1]!r}" if bad[1] else ""
                 raise self._life.bad_data(env_id, f"NaN in {name}{where}")
 
     def _timeout(self, call: str, seconds: float | None) -> EnvTimeoutError:
@@ -417,6 +441,17 @@ class GymVectorEnvManager(AbstractEnvManager):
         if hasattr(self._venv, "get_attr"):
             return list(self._venv.get_attr(name))
         return [getattr(self._venv, name)] * self.env_num
+
+
+def _seed_of(arguments: tuple[Any, ...] | None) -> int | None:
+    """The seed among the arguments of ``env.seed``."""
+    return None if arguments is None else arguments[0]
+
+
+def _tuple_columns(rows: list[Any], space: gymnasium.spaces.Tuple[Any]) -> dict[str, np.ndarray]:
+    """A column per part of the space, of one tuple per env; parts are numbers, arrays and tensors."""
+    parts = [np.stack([_as_array(value) for value in values]) for values in zip(*rows)]
+    return {str(i): part.reshape(len(rows), *(one.shape or ())) for i, (part, one) in enumerate(zip(parts, space))}
 
 
 def _as_array(leaf: npt.ArrayLike) -> np.ndarray:
@@ -445,7 +480,7 @@ def _cast_columns(obs: VectorObs, space: gymnasium.Space[Any], copy: bool) -> Co
     return list(obs)
 
 
-def _row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
+def row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
     """The info of one env out of the infos of a vector env, where ``_key`` masks the envs that have ``key``."""
     found: dict[str, Any] = {}
     for key, value in infos.items():
@@ -454,5 +489,5 @@ def _row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
         mask = infos.get(f"_{key}")
         if mask is not None and not mask[row]:
             continue
-        found[key] = _row_info(value, row) if isinstance(value, dict) else value[row]
+        found[key] = row_info(value, row) if isinstance(value, dict) else value[row]
     return found

@@ -18,6 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ding.data import EnvBatch, TimestepBatch
+from ding.data.shm_buffer import ShmBuffer as ShmBuffer
+from ding.data.shm_buffer import ShmBufferContainer as ShmBufferContainer
 from ding.envs.env.state import check_all_wait
 from ding.envs.env_manager._abstract import AbstractEnvManager
 from ding.envs.env_manager._errors import ENV_FAULTS, EnvManagerError
@@ -48,7 +50,8 @@ class _SubprocessEnvManager(AbstractEnvManager):
         "copy_on_get": True,
         # How processes are started: 'fork', 'spawn' or 'forkserver'.
         "context": "fork" if sys.platform != "win32" else "spawn",
-        # Seconds that an env may take to be built, and to answer for an attribute.
+        # Seconds that an env may take to be built, for the first reset in its process (where reset_timeout is None),
+        # and to answer for an attribute. Whenever they pass, a warning names an env whose step or reset has no limit.
         "connect_timeout": 60,
         # Look for NaN in observations and rewards.
         "check_data": True,

@@ -30,7 +30,9 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
             # The old API takes the mode of rendering with each call; see ``render`` below.
             self.render_mode = "rgb_array"
         self._waiting_seed: int | None = None
-        self._is_gymnasium = isinstance(env, gymnasium.Env) and _takes_seed(env.reset)
+        # A wrapper may take any keyword and hand it to an env that takes none.
+        resets = [getattr(one, "reset", None) for one in (env, self.unwrapped)]
+        self._takes_seed = all(accepts(reset, "seed") for reset in resets)
 
     @property
     def unwrapped(self) -> Any:
@@ -56,13 +58,14 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         if seed is None:
             seed, self._waiting_seed = self._waiting_seed, None
         super().reset(seed=seed)
-        if self._is_gymnasium:
-            result = self.env.reset(seed=seed, options=options)
-        else:
-            if seed is not None and hasattr(self.env, "seed"):
-                self.env.seed(seed)
-            result = self.env.reset() if options is None else self.env.reset(options=options)
-        return split_reset(result)
+        kwargs: dict[str, Any] = {"options": options} if options else {}
+        if seed is not None and self._takes_seed:
+            kwargs["seed"] = seed
+        elif seed is not None and hasattr(self.env, "seed"):
+            self.env.seed(seed)
+        elif seed is not None and isinstance(self.unwrapped, gymnasium.Env):
+            gymnasium.Env.reset(self.unwrapped, seed=seed)  # its ``np_random``
+        return split_reset(self.env.reset(**kwargs))
 
     def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step, always with 5 fields."""
@@ -96,9 +99,19 @@ def _modes(metadata: Mapping[str, Any]) -> Any:
     return metadata.get("render_modes") or metadata.get("render.modes") or ()
 
 
-def _takes_seed(reset: Callable[..., Any]) -> bool:
-    parameters = inspect.signature(reset).parameters
-    return "seed" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+def accepts(function: Callable[..., Any] | None, keyword: str) -> bool:
+    """Whether a function may be called with this keyword argument; of what has no signature nothing is known: no."""
+    try:
+        parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return keyword in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def resets_as_gymnasium(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether ``reset`` of an env has the signature of gymnasium; gym 0.22 to 0.25 knew the seed, too."""
+    named = inspect.signature(env.reset).parameters
+    return accepts(env.reset, "seed") and accepts(env.reset, "options") and "return_info" not in named
 
 
 def split_reset(result: object) -> tuple[Any, dict[str, Any]]:

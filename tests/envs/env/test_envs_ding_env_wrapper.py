@@ -1,6 +1,7 @@
 """``DingEnvWrapper``: APIs, spaces, seeds, actions, rewards, replays; and the helpers around env classes."""
 
 import importlib.util
+import subprocess
 import sys
 
 import gymnasium
@@ -164,6 +165,18 @@ class TestApis:
         with pytest.raises(TypeError, match="config or a callable, not int"):
             DingEnvWrapper(CountingGymEnv(), {"env_wrapper": [3]})
 
+    def test_ids_of_packages_that_were_not_imported(self):
+        pytest.importorskip("ale_py")
+        # ale_py registers when it is first imported, so the process must be a new one.
+        code = "from ding.envs import DingEnvWrapper; print(DingEnvWrapper(cfg={'env_id': 'Pong-v4'}).action_space.n)"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+        assert run.stdout.split() == ["6"]
+
+    def test_unknown_ids_name_the_extras_that_are_not_installed(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "minigrid", None)
+        with pytest.raises(ValueError, match=r"MiniGird-Empty-v0.*not installed: minigrid"):
+            DingEnvWrapper(cfg={"env_id": "MiniGird-Empty-v0"}).reset()
+
     def test_wrapper_lists_mix_configs_and_callables(self):
         wrappers = [
             {"type": "action_repeat", "kwargs": {"action_repeat": 2}},
@@ -236,6 +249,18 @@ class TestSeeds:
         check_all(DingEnvWrapper(cfg={"env_id": "CartPole-v1"}))
         check_all(DingEnvWrapper(cfg={"env_id": "Pendulum-v1", "act_scale": True}))
         check_all(CountingEnv())
+
+    @pytest.mark.parametrize("sound", [True, False])
+    def test_contract_of_an_env_whose_seed_is_one_number(self, sound, caplog):
+        class OneSeed(CountingEnv):
+            def seed(self, seed):
+                self.rng = np.random.default_rng(seed if sound else None)
+
+            def reset(self):
+                return super().reset() + self.rng.normal()
+
+        demonstrate_correct_procedure(OneSeed)
+        assert ("gives other episodes each time" in caplog.text) is not sound
 
 
 class TestActions:

@@ -78,6 +78,37 @@ def test_single_actions_keep_their_kind(name, action, kind):
     assert seen == action
 
 
+@pytest.mark.parametrize("name", MANAGERS)
+@pytest.mark.parametrize(
+    "action",
+    [
+        torch.tensor([1]),
+        {"action_type": torch.tensor(1), "action_args": torch.tensor([0.5, 1.0])},
+        [torch.tensor([1]), torch.tensor([0])],
+        (torch.tensor(1), {"a": torch.tensor([0.5])}),
+    ],
+    ids=["tensor", "dict", "list", "tuple"],
+)
+def test_single_tensors_arrive_as_arrays(name, action):
+    cls, cfg = MANAGERS[name]
+    seen = seen_action(cls(envs(), cfg), {0: action, 1: action})
+    assert type(seen) is (np.ndarray if isinstance(action, torch.Tensor) else type(action))
+    leaves, expected = list(flat(seen)), list(flat(action))
+    assert all(type(leaf) is np.ndarray for leaf in leaves)
+    assert [(leaf.shape, leaf.tolist()) for leaf in leaves] == [(leaf.shape, leaf.tolist()) for leaf in expected]
+
+
+def flat(action):
+    """The leaves of an action."""
+    if isinstance(action, dict):
+        action = list(action.values())
+    if isinstance(action, (list, tuple)):
+        for part in action:
+            yield from flat(part)
+    else:
+        yield action
+
+
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("actions", [[np.array(0), np.array(1)], torch.tensor([0, 1])], ids=["list", "tensor"])
 def test_actions_of_the_middleware_arrive_as_arrays(name, actions):

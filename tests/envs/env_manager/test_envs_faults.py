@@ -219,6 +219,69 @@ class TestAbnormal:
         assert (steps.obs.tolist(), steps.reward.tolist()) == ([[7, 7]], [[3]])
 
 
+class AbnormalEnd(CountingEnv):
+    """The end of its first episode is abnormal."""
+
+    def __init__(self):
+        super().__init__({"episode_length": 2})
+
+    def step(self, action):
+        timestep = super().step(action)
+        if timestep.done and self.core.episode == 0:
+            timestep.info["abnormal"] = True
+        return timestep
+
+
+class TestAbnormalEnd:
+    def test_it_is_no_episode_and_the_env_waits_for_a_reset(self, make):
+        manager = make([AbnormalEnd, partial(CountingEnv, {"episode_length": 9})], episode_num=1)
+        end = play(manager)[0]
+        assert (end.done, end.info["abnormal"]) == (True, True)
+        assert manager.ready_obs_id == [1]
+        assert not manager.env_state_done(0)
+        with pytest.raises(AssertionError, match="its state is ERROR"):
+            manager.step({0: np.array([0])})
+        manager.reset({0: None})
+        np.testing.assert_array_equal(manager.ready_obs[0], [1, 0])
+        manager.step(act(manager))
+        assert manager.step(act(manager))[0].done
+        assert manager.env_state_done(0)
+
+
+class DoubleReward(CountingEnv):
+    """Pays float64, an array or a number."""
+
+    def __init__(self, as_number):
+        super().__init__()
+        self.as_number = as_number
+
+    def step(self, action):
+        timestep = super().step(action)
+        reward = timestep.reward.astype(np.float64)
+        return timestep._replace(reward=reward[0] if self.as_number else reward)
+
+
+@pytest.mark.parametrize("as_number", [False, True])
+def test_rewards_are_float32_in_batches_and_timesteps(make, as_number):
+    steps = play(make([partial(DoubleReward, as_number)] * 2))
+    assert (steps.reward.dtype, steps[1].reward.dtype) == (np.float32, np.float32)
+    assert (steps[1].reward.shape, steps[1].reward.tolist()) == ((1,), [2.0])
+
+
+def test_what_numpy_no_longer_converts_comes_with_what_to_write(make):
+    class Careless(CountingEnv):
+        def step(self, action):
+            if np.shape(action):
+                # What numpy 2.4 and later say of int(action).
+                raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+            return super().step(action)
+
+    manager = make([Careless])
+    manager.launch()
+    with pytest.raises(EnvStepError, match=r"Python scalars \(.*write action\.item\(\) instead of int\(action\)"):
+        manager.step(act(manager))
+
+
 class PlainReward(Does):
     """Its rewards are numbers."""
 

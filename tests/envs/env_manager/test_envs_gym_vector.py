@@ -16,9 +16,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from ding.data import EnvBatch
 from ding.envs import (
+    BaseEnvManager,
     DingEnvWrapper,
     EnvCrashedError,
     EnvDataError,
+    EnvResetError,
     EnvStepError,
     EnvTimeoutError,
     GymVectorEnvManager,
@@ -36,6 +38,15 @@ def counting_fns(lengths=LENGTHS, **settings):
 def given(mode, cfg=None, lengths=LENGTHS, **settings):
     """A manager around a vector env that the user made, with this autoreset mode."""
     return GymVectorEnvManager([lambda: SyncVectorEnv(counting_fns(lengths, **settings), autoreset_mode=mode)], cfg)
+
+
+class Spaces:
+    """No env."""
+
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+    def close(self):
+        pass
 
 
 def act(manager):
@@ -268,9 +279,9 @@ class TestMistakes:
         with pytest.raises(ValueError, match="Acrobot-v1 has no vectorised form"):
             GymVectorEnvManager(fns, {"vectorization_mode": "vector_entry_point"}).launch()
 
-    def test_classic_envs_are_refused_by_name(self):
-        with pytest.raises(TypeError, match="not CountingEnv"):
-            GymVectorEnvManager([CountingEnv]).launch()
+    def test_what_is_no_env_is_refused_by_name(self):
+        with pytest.raises(TypeError, match="not Spaces"):
+            GymVectorEnvManager([Spaces]).launch()
 
     def test_reset_arguments_are_refused(self):
         manager = GymVectorEnvManager(counting_fns())
@@ -437,3 +448,148 @@ def test_a_vector_env_that_cannot_close_does_not_hide_the_fault(caplog):
     with pytest.raises(EnvTimeoutError):
         manager.step(act(manager))
     assert "closing the vector env failed: OSError('no way out')" in caplog.text
+
+
+class FailingReset(CountingGymEnv):
+    """Its first ``times`` resets raise, of all envs together; ``left`` counts in a file for envs in processes."""
+
+    def __init__(self, left):
+        super().__init__()
+        self.left = left
+
+    def reset(self, **kwargs):
+        left = int(self.left.read_text())
+        if left:
+            self.left.write_text(str(left - 1))
+            raise ConnectionAbortedError("the game server is busy")
+        return super().reset(**kwargs)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the log of gymnasium
+@pytest.mark.parametrize("retry_type", ["reset", "renew"])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+class TestRetriedResets:
+    def manager(self, tmp_path, mode, retry_type, times, **cfg):
+        left = tmp_path / "left"
+        left.write_text(str(times))
+        cfg = {"vectorization_mode": mode, "retry_type": retry_type, "retry_waiting_time": 0.0, **cfg}
+        return GymVectorEnvManager([partial(FailingReset, left), CountingGymEnv], cfg)
+
+    def test_a_reset_that_failed_is_done_again_with_the_same_seeds(self, tmp_path, mode, retry_type):
+        manager = self.manager(tmp_path, mode, retry_type, times=1)
+        manager.seed(7)
+        manager.launch()
+        try:
+            assert [seeds[-1] for seeds in manager.seeds] == [7, 8]
+            assert manager.step(act(manager)).obs.tolist() == [[0, 1], [0, 1]]
+        finally:
+            manager.close()
+
+    def test_one_that_fails_always_is_an_error(self, tmp_path, mode, retry_type):
+        manager = self.manager(tmp_path, mode, retry_type, times=9, max_retry=2)
+        with pytest.raises(EnvResetError, match=r"all 3 attempts failed.*the game server is busy"):
+            manager.launch()
+        assert manager.closed
+
+
+class TupleActionEnv(CountingGymEnv):
+    """Ends its episode with an action outside of its space."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = gymnasium.spaces.Tuple(
+            [gymnasium.spaces.Discrete(3), gymnasium.spaces.Box(-1, 1, (2,), np.float32)]
+        )
+
+    def step(self, action):
+        obs, _, terminated, truncated, info = super().step(0)
+        return obs, 1.0 + action[0], terminated or not self.action_space.contains(action), truncated, info
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_tuples_of_actions(mode):
+    manager = GymVectorEnvManager([TupleActionEnv] * 2, {"vectorization_mode": mode})
+    try:
+        manager.launch()
+        for actions in (
+            {0: (1, np.zeros(2, np.float32)), 1: (2, np.ones(2, np.float32))},
+            {0: (torch.tensor([1]), torch.zeros(2)), 1: (torch.tensor([2]), torch.ones(2))},
+        ):
+            steps = manager.step(actions)
+            assert steps.reward[:, 0].tolist() == [2.0, 3.0]
+            assert not steps.done.any()
+    finally:
+        manager.close()
+
+
+class OwnEnv(CountingEnv):
+    """Its evaluation counts otherwise than its rewards; what it was called with is in the infos of its ends."""
+
+    def step(self, action):
+        timestep = super().step(action)
+        if timestep.done:
+            timestep.info.update(eval_episode_return=100.0, action=action, seeds=len(self.seeds))
+        return timestep
+
+
+def own_envs():
+    return [partial(OwnEnv, {"episode_length": length, "truncate": length == 3}) for length in LENGTHS]
+
+
+class TestOwnEnvs:
+    """Envs that are a ``BaseEnv`` and no env of gymnasium."""
+
+    @pytest.mark.parametrize("mode", [None, "sync", "async"])
+    def test_they_do_what_they_do_in_the_base_manager(self, mode):
+        managers = [BaseEnvManager(own_envs()), GymVectorEnvManager(own_envs(), {"vectorization_mode": mode})]
+        try:
+            for manager in managers:
+                manager.seed(5)
+                manager.launch()
+            for _ in range(7):
+                assert managers[0].ready_obs == managers[1].ready_obs
+                base, vector = (manager.step(act(manager)) for manager in managers)
+                for name in ("obs", "reward", "done", "truncated"):
+                    np.testing.assert_array_equal(getattr(base, name), getattr(vector, name))
+                for position in np.flatnonzero(base.done).tolist():
+                    infos = [dict(steps.infos[position]) for steps in (base, vector)]
+                    assert infos[0].pop("action").tolist() == infos[1].pop("action").tolist() == [0]
+                    assert infos[0] == infos[1]
+            assert managers[1].seeds == [[(5, True)], [(6, True)]]
+        finally:
+            for manager in managers:
+                manager.close()
+
+    def test_static_seeds_come_with_each_episode(self):
+        manager = GymVectorEnvManager(own_envs())
+        manager.seed(5, dynamic_seed=False)
+        manager.launch()
+        for _ in range(3):
+            manager.step(act(manager))
+        assert [len(seeds) for seeds in manager.seeds] == [2, 2]
+        manager.close()
+
+    def test_rewards_of_several_numbers_are_refused(self):
+        class Two(CountingEnv):
+            def step(self, action):
+                return super().step(action)._replace(reward=np.ones(2, np.float32))
+
+        manager = GymVectorEnvManager([Two])
+        manager.launch()
+        with pytest.raises(EnvStepError, match="needs rewards of one number"):
+            manager.step(act(manager))
+
+    def test_spaces_that_are_known_after_a_reset(self):
+        class Lazy(CountingEnv):
+            def __init__(self, cfg=None):
+                super().__init__(cfg)
+                self.later, self.observation_space = self.observation_space, None
+
+            def reset(self, **kwargs):
+                self.observation_space = self.later
+                return super().reset(**kwargs)
+
+        manager = GymVectorEnvManager([Lazy])
+        manager.launch()
+        assert manager.step(act(manager)).obs.tolist() == [[1, 1]]
+        manager.close()

@@ -262,6 +262,47 @@ def test_an_env_that_is_built_too_slowly_is_reported(make):
     assert "in slow" in caught.value.original
 
 
+class SlowResetEnv(CountingEnv):
+    """Takes ``cfg['seconds'][n]`` for its reset n, those beyond none."""
+
+    def __init__(self, cfg):
+        super().__init__({"episode_length": 2})
+        self.seconds = list(cfg["seconds"])
+
+    def reset(self):
+        time.sleep(self.seconds.pop(0) if self.seconds else 0.0)
+        return super().reset()
+
+
+@pytest.mark.parametrize("cls", [SyncSubprocessEnvManager, AsyncSubprocessEnvManager])
+def test_connect_timeout_ends_a_first_reset_that_hangs(make, cls):
+    manager = make([counting(), lambda: SlowResetEnv({"seconds": [600.0]})], cls, connect_timeout=0.4, max_retry=0)
+    start = time.monotonic()
+    with pytest.raises(EnvResetError, match=r"Env 1 .*to reset within 0\.4 s \(env.*connect_timeout\)") as caught:
+        manager.launch()
+    assert time.monotonic() - start < 20.0
+    assert "in reset" in caught.value.original
+    assert manager.closed
+
+
+def test_a_first_reset_may_take_as_long_as_reset_timeout(make):
+    manager = make([lambda: SlowResetEnv({"seconds": [1.0]})], connect_timeout=0.4, reset_timeout=60.0)
+    manager.launch()
+    assert list(manager.ready_obs) == [0]
+
+
+def test_a_warning_names_a_later_reset_without_a_limit(make, caplog):
+    manager = make([lambda: SlowResetEnv({"seconds": [0.0, 1.5]}), counting()], connect_timeout=0.5)
+    manager.launch()
+    for _ in range(2):
+        steps = manager.step({0: ONE, 1: ONE})
+    assert steps[0].done
+    assert list(manager.ready_obs) == [0, 1]
+    warnings = [record.getMessage() for record in caplog.records if "no answer to reset" in record.getMessage()]
+    assert warnings[0].startswith("env 0 ")
+    assert "env.manager.reset_timeout sets a limit" in warnings[0]
+
+
 def test_a_function_that_cannot_be_pickled_is_reported(make):
     import threading
 

@@ -35,13 +35,12 @@ class ActionSender:
 
         Args:
             batch: actions ``[N, ...]``, or dicts of them, or any objects.
-            as_given: whether the batch was made of single actions, which keep their kind. Of columns each env takes an
-                array (a 0-d one of columns ``[N]``).
+            as_given: see :func:`action_rows`.
             shared: whether the workers take actions from shared memory.
         """
         columns = _columns_of(batch) if shared else None
         if columns is None or not self._fits(columns, batch, as_given):
-            for env_id, action in zip(batch, _rows(batch, as_given)):
+            for env_id, action in zip(batch, action_rows(batch, discrete=False, as_given=as_given)):
                 self._engine.step_object(env_id, action)
             return
         # An env is stepped only while it is idle, so nobody reads these rows.
@@ -57,7 +56,7 @@ class ActionSender:
             form = (kind, type(columns), columns.dtype, columns.shape[1:])
             if form == self._form:
                 return True
-        schema = RowSchema.of(_rows(batch, as_given)[0])
+        schema = RowSchema.of(action_rows(batch, discrete=False, as_given=as_given)[0])
         if schema is None or any(isinstance(leaf, list) for _, leaf in iter_leaves(columns)):
             return False
         if schema != self._schema:
@@ -67,10 +66,6 @@ class ActionSender:
             self._engine.attach("actions", memory)
         self._form = form
         return True
-
-
-def _rows(batch: EnvBatch, as_given: bool) -> list[Any]:
-    return list(batch.values()) if as_given else action_rows(batch, discrete=False)
 
 
 def _columns_of(batch: EnvBatch) -> Columns | None:

@@ -8,6 +8,7 @@ given to a process that died meanwhile is answered as well, at the next :meth:`W
 :meth:`WorkerEngine.restart`.
 """
 
+import logging
 import math
 import multiprocessing
 import os
@@ -22,11 +23,14 @@ from ding.envs.env_manager._workers.protocol import COMPLETION, FIRST_STEP, Comm
 from ding.envs.env_manager._workers.shared_columns import SharedColumns
 from ding.utils.compression_helper import CloudPickleWrapper
 
+logger = logging.getLogger(__name__)
+
 # Every engine of this process: a forked worker closes the ends that it inherits from them.
 _LIVE: "weakref.WeakSet[WorkerEngine]" = weakref.WeakSet()
 COMMANDS = tuple(Command)
 PLAIN_STEP = int(Command.STEP)
 READ_BYTES = COMPLETION.size * 4096
+PATIENCE_S = 60.0
 
 
 class Event(NamedTuple):
@@ -46,17 +50,27 @@ class Event(NamedTuple):
 
 
 class Timeouts(NamedTuple):
-    """Seconds that one command may take, ``None`` for no limit."""
+    """Seconds that one command may take, ``None`` for no limit.
 
-    build: float | None
+    ``connect`` is for building an env, for its first reset in a process where ``reset`` is ``None``, and for calls.
+    """
+
+    connect: float | None
     reset: float | None
     step: float | None
 
-    def of(self, command: Command) -> float | None:
-        """The limit of a command."""
+    def of(self, command: Command, is_first: bool) -> tuple[str, float | None]:
+        """The config key of the limit of a command, and the limit; ``is_first``: a reset of an env that had none."""
         if command is Command.STEP:
-            return self.step
-        return self.reset if command is Command.RESET else self.build
+            return "step_timeout", self.step
+        if command is Command.RESET and (self.reset is not None or not is_first):
+            return "reset_timeout", self.reset
+        return "connect_timeout", self.connect
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds after which a command without a limit is worth a warning."""
+        return PATIENCE_S if self.connect is None else self.connect
 
 
 class WorkerEngine:
@@ -84,7 +98,7 @@ class WorkerEngine:
         self._worker_of = [self._workers[i // envs_per_worker] for i in ids]
         self._step_orders = [bytes([FIRST_STEP + i % envs_per_worker]) for i in ids]
         self._by_sentinel: dict[int, WorkerProcess] = {}
-        # When the oldest unanswered order of a worker is overdue, for workers that have a limit.
+        # When the oldest unanswered order of a worker is overdue, or worth a warning where it has no limit.
         self._deadlines: dict[WorkerProcess, float] = {}
         self._dead: set[WorkerProcess] = set()
         self._owed: list[Event] = []
@@ -187,13 +201,12 @@ class WorkerEngine:
 
     def step(self, env_ids: Iterable[int]) -> None:
         """Order steps; the actions lie in the shared memory ``actions``."""
-        timed = self._timeouts.step is not None
         for env_id in env_ids:
             worker = self._worker_of[env_id]
             worker.pending.append((Command.STEP, env_id))
             if worker.alive:
                 worker.send_bytes(self._step_orders[env_id])
-            if timed and len(worker.pending) == 1:
+            if len(worker.pending) == 1:
                 self._set_deadline(worker)
 
     def _order(self, command: Command, env_id: int, message: Message) -> None:
@@ -205,11 +218,15 @@ class WorkerEngine:
             self._set_deadline(worker)
 
     def _set_deadline(self, worker: WorkerProcess) -> None:
-        limit = self._timeouts.of(worker.pending[0][0]) if worker.pending else None
-        if limit is None:
+        if not worker.pending:
             self._deadlines.pop(worker, None)
-        else:
-            self._deadlines[worker] = time.monotonic() + limit
+            return
+        limit = self._limit(worker)[1]
+        self._deadlines[worker] = time.monotonic() + (self._timeouts.patience_s if limit is None else limit)
+
+    def _limit(self, worker: WorkerProcess) -> tuple[str, float | None]:
+        command, env_id = worker.pending[0]
+        return self._timeouts.of(command, env_id not in worker.were_reset)
 
     # events
 
@@ -261,11 +278,12 @@ class WorkerEngine:
                 if event is None:
                     continue
                 events.append(event)
+                if command == Command.RESET and not flags & Flag.FAILED:
+                    worker.were_reset.add(env_id)
             else:
                 stepped.append(env_id)
             worker.pending.popleft()
-            if worker.pending or self._deadlines:
-                self._set_deadline(worker)
+            self._set_deadline(worker)
 
     def _receive(self, worker: WorkerProcess, command: Command, env_id: int, flags: int) -> Event | None:
         if not flags:
@@ -280,7 +298,18 @@ class WorkerEngine:
     def _check_deadlines(self, events: list[Event]) -> None:
         now = time.monotonic()
         for worker in [worker for worker, deadline in self._deadlines.items() if deadline <= now]:
-            self._lost(worker, "timeout", events)
+            if self._limit(worker)[1] is None:
+                self._warn_of(worker)
+            else:
+                self._lost(worker, "timeout", events)
+
+    def _warn_of(self, worker: WorkerProcess) -> None:
+        command, env_id = worker.pending[0]
+        text = "env %d (process %d): no answer to %s for another %g s; env.manager.%s sets a limit, now there is none"
+        logger.warning(
+            text, env_id, worker.pid, command.name.lower(), self._timeouts.patience_s, self._limit(worker)[0]
+        )
+        self._set_deadline(worker)
 
     def _answer_for_dead(self, events: list[Event]) -> None:
         failure = Failure("its process has ended", "", "crashed")
@@ -295,9 +324,9 @@ class WorkerEngine:
         pending = list(worker.pending)
         if reason == "timeout":
             command, env_id = pending[0]
-            limit = self._timeouts.of(command)
+            key, limit = self._limit(worker)
             text = worker.end_hanging()
-            failure = Failure(f"no answer to {command.name.lower()} within {limit} s", text, reason)
+            failure = Failure(f"no answer to {command.name.lower()} within {limit} s (env.manager.{key})", text, reason)
             pending = pending[1:]
             events.append(Event(command, env_id, Flag.FAILED, failure))
             reported = {env_id}

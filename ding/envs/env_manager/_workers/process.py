@@ -33,12 +33,14 @@ class WorkerProcess:
     Attributes:
         env_ids: ids of the envs that it runs.
         pending: commands not yet answered, in order.
+        were_reset: the envs that were reset in this process.
         generation: how often this worker was started before; completions of earlier ones are void.
     """
 
     def __init__(self, context: BaseContext, env_ids: list[int], env_fns: list[CloudPickleWrapper]) -> None:
         self.env_ids = env_ids
         self.pending: deque[tuple[Command, int]] = deque()
+        self.were_reset: set[int] = set()
         self.generation = -1
         self.alive = False
         self._context: Any = context
@@ -101,6 +103,7 @@ class WorkerProcess:
             child_conn.close()
         self.alive = True
         self.pending.clear()
+        self.were_reset.clear()
         self.send(Message("crash_log"), handle=self._crash_log.fileno())
         self.send(Message("build"))
         self.pending.extend((Command.BUILD, env_id) for env_id in self.env_ids)

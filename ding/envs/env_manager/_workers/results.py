@@ -8,7 +8,7 @@ import numpy as np
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
 from ding.data.columns import Columns, iter_leaves, take
-from ding.envs.env_manager._columns import DeclaredDtypes, first_nan
+from ding.envs.env_manager._columns import DeclaredDtypes, first_nan, float32_reward
 from ding.envs.env_manager._workers.protocol import Flag
 from ding.envs.env_manager._workers.shared_columns import LeafSpec, RowSchema, SharedColumns
 
@@ -121,6 +121,7 @@ class ResultStore:
             timestep = timestep._replace(obs=self._declared.row(timestep.obs))
         if flags & Flag.NO_REWARD:
             self._unpaid.add(env_id)
+        timestep = timestep._replace(reward=float32_reward(timestep.reward))
         self._step_objects[env_id] = timestep
         self._obs_objects[env_id] = timestep.obs
         return bool(timestep.done), timestep.info

@@ -86,6 +86,7 @@ from ding.policy.errors import PolicyAttributeError as PolicyAttributeError
 from ding.policy.errors import PolicyConfigError as PolicyConfigError
 from ding.policy.errors import PolicyDataError as PolicyDataError
 from ding.policy.errors import PolicyError as PolicyError
+from ding.policy.errors import PolicyMemberError as PolicyMemberError
 from ding.policy.errors import PolicyStateError as PolicyStateError
 from ding.policy.errors import PolicyUsageError as PolicyUsageError
 from ding.policy.errors import PolicyWeightsError as PolicyWeightsError

@@ -25,8 +25,13 @@ def contrast_loss(
         encoder_learns: whether gradients flow into the encoder.
     """
     with torch.set_grad_enabled(encoder_learns and torch.is_grad_enabled()):
-        encodings = [encoder(_observation(batch[key])) for key in ("obs", "next_obs")]
-    return contrast(*encodings)
+        x, y = encodings(encoder, batch)
+    return contrast(x, y)
+
+
+def encodings(encoder: torch.nn.Module, batch: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Those of ``obs`` and of ``next_obs``."""
+    return encoder(_observation(batch["obs"])), encoder(_observation(batch["next_obs"]))
 
 
 def _observation(obs: Any) -> Any:
@@ -56,6 +61,10 @@ class ContrastParts:
         if self._multi_gpu:
             broadcast_module(self._aux_model)
         self._aux_optimizer = clipping_adam(self._aux_model.parameters(), cfg.learn, grad_clip_type=None)
+
+    def _model_encode(self, data: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The encodings of ``obs`` and of ``next_obs``, for subclasses."""
+        return encodings(self._model.encoder, data)
 
     def _contrast_step(self, batch: Mapping[str, Any]) -> torch.Tensor:
         """One update of the auxiliary network; returns its loss, 0-d."""

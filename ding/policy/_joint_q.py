@@ -1,13 +1,14 @@
 """Learning the joint value of cooperating agents from sequences, as the relatives of QMIX do."""
 
 import copy
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 
 from ding.data import TransitionBatch, batched
-from ding.data.columns import stack_rows
+from ding.data.columns import row_at, stack_rows
 from ding.data.roles import Samples, StateDict
 from ding.data.sequences import stacked_sequence
 from ding.model import model_wrap
@@ -83,18 +84,20 @@ class JointQPolicy(RecurrentQPolicy):
     acting_kwargs: ClassVar[dict[str, Any]] = {}
     keeps_next_obs = True
 
+    @functools.cached_property
+    def _settings(self) -> TargetSettings:
+        learn = self._cfg.learn
+        return TargetSettings(learn.discount_factor, bool(learn.get("double_q", False)), self._reference_numerics)
+
     def _init_learn(self) -> None:
         self._optimizer = self._make_optimizer(self._model)
-        self._learn_model = model_wrap(self._model, wrapper_name="base")
         self._target_model = model_wrap(
             copy.deepcopy(self._model),
             wrapper_name="target",
             update_type="momentum",
             update_kwargs={"theta": self._cfg.learn.target_update_theta},
         )
-        learn = self._cfg.learn
-        double_q = bool(learn.get("double_q", False))
-        self._settings = TargetSettings(learn.discount_factor, double_q, self._reference_numerics)
+        self._learn_model, self._target_model = self._remembering(self._model, self._target_model)
 
     def _make_optimizer(self, network: torch.nn.Module, weight_decay: float = 0.0) -> torch.optim.Optimizer:
         return clipping_rmsprop(network.parameters(), self._cfg.learn, alpha=0.99, eps=1e-5, weight_decay=weight_decay)
@@ -128,6 +131,19 @@ class JointQPolicy(RecurrentQPolicy):
         if one_pass and not self._reference_numerics and _is_continuous(batch):
             batch["all_obs"] = {key: torch.cat([batch["obs"][key][:1], x]) for key, x in batch["next_obs"].items()}
         return batch
+
+    def _data_preprocess_learn(self, data: Samples) -> dict[str, Any]:
+        """For subclasses with a ``_forward_learn`` of their own: the batch of :meth:`_time_first`, whose ``prev_state``
+        is a list: of the B states before the first step and, with ``double_q``, of those after it.
+        """
+        batch = self._time_first(data)
+        states = [batch["prev_state"]]
+        if self._settings.double_q:
+            first = {"obs": map_nested(lambda x: x[0], batch["obs"]), "prev_state": states[0]}
+            with torch.no_grad():
+                states.append(self._model(first)["next_state"])
+        rows = range(batch["done"].shape[1])
+        return {**batch, "prev_state": [[row_at(state, row) for row in rows] for state in states]}
 
     def _limited_step(
         self, loss: torch.Tensor, optimizer: torch.optim.Optimizer, network: torch.nn.Module, limit: float

@@ -71,6 +71,23 @@ def _schedule(optimizer: torch.optim.Optimizer, setting: Any) -> LinearDecay | N
     return LinearDecay(tuple(group["lr"] for group in optimizer.param_groups), epochs, lowest)
 
 
+class ReadOnlySchedule:
+    """The learning rates of an optimiser in the form of a scheduler of torch.
+
+    ``learn.forward`` makes the steps of ``learn.lr_scheduler``, so those of a ``_forward_learn`` change nothing.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+
+    def step(self) -> None:
+        """Nothing."""
+
+    def get_last_lr(self) -> list[float]:
+        """The learning rate of each group of parameters."""
+        return [group["lr"] for group in self._optimizer.param_groups]
+
+
 def skip_nonfinite(parts: Iterable[object]) -> None:
     """Have the optimisers among ``parts`` leave out each step whose gradient is NaN or infinite.
 

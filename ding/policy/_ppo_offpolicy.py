@@ -6,7 +6,7 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
-from ding.policy._ppo_learning import init_ppo_parameters, logged, ppo_settings
+from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import normalized, policy_terms, ppo_loss
 from ding.policy._segments import as_given
 from ding.policy._value_norm import ValueNormPolicy
@@ -68,7 +68,6 @@ class PPOOffPolicy(ValueNormPolicy):
         cfg = self._cfg
         if cfg.learn.ppo_param_init:
             init_ppo_parameters(self._model, log_sigma=-2.0, reference_numerics=self._reference_numerics)
-        self._settings = ppo_settings(cfg)
         self._optimizer = clipping_adam(self._model.parameters(), cfg.learn)
         self._init_value_norm()
         self._learn_model = model_wrap(self._model, wrapper_name="base")

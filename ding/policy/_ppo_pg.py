@@ -1,5 +1,6 @@
 """The policy part of PPO without a critic."""
 
+import functools
 from typing import Any
 
 from ding.data import batched
@@ -7,7 +8,7 @@ from ding.data.roles import Samples
 from ding.policy._optimization import clipping_adam
 from ding.policy._policy_gradient import EpisodePolicy
 from ding.policy._ppo_learning import init_ppo_parameters, logged, ppo_settings
-from ding.policy._ppo_loss import policy_terms
+from ding.policy._ppo_loss import PPOSettings, policy_terms
 from ding.policy._segments import minibatches
 from ding.utils import POLICY_REGISTRY
 
@@ -45,10 +46,13 @@ class PPOPGPolicy(EpisodePolicy):
     }
     output_fields = ("action", "logit")
 
+    @functools.cached_property
+    def _settings(self) -> PPOSettings:
+        return ppo_settings(self._cfg)
+
     def _init_learn(self) -> None:
         if self._cfg.learn.ppo_param_init:
             init_ppo_parameters(self._model)
-        self._settings = ppo_settings(self._cfg)
         self._optimizer = clipping_adam(self._model.parameters(), self._cfg.learn)
         self._learn_model = self._model
 

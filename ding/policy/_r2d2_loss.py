@@ -1,6 +1,7 @@
 """The loss of R2D2 (Kapturowski et al. 2019, openreview r1lyTjAqYX)."""
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -46,6 +47,34 @@ def r2d2_loss(
     next_action = greedy(values.detach()[nstep:], mask_at(obs, ahead))
     q = values[: len(done) - nstep - burnin]
     return nstep_loss(q, target_q, next_action, batch, learned, gamma, nstep, value_rescale)
+
+
+def burned_in(batch: Mapping[str, Any], nstep: int, burnin: int) -> dict[str, Any]:
+    """The batch of :func:`r2d2_loss` as the original API cuts it, for losses that go through the steps one by one.
+
+    Returns:
+        ``burnin_nstep_obs``, the observations of the first ``burnin + nstep`` steps; ``main_obs`` and ``target_obs``,
+        those of the S learned steps and of the ones ``nstep`` later; ``action`` int64 ``[S, B]``, ``reward`` ``[S, B,
+        nstep]``, ``done`` and ``weight`` (0 for a step that does not count) ``[S, B]``, ``value_gamma`` ``[S, B]`` or a
+        list of None; ``prev_state``, whose first entry is the list of B states ``{'h', 'c'}`` of ``[layers, 1, H]``.
+    """
+    steps = len(batch["done"]) - nstep
+    learned, ahead = slice(burnin, steps), slice(burnin + nstep, None)
+    parts = {"burnin_nstep_obs": slice(0, burnin + nstep), "main_obs": learned, "target_obs": ahead}
+    weight = valid_steps(batch, learned, ahead)
+    weight = weight / weight.mean().clamp(min=1 / weight.numel())
+    gammas = batch.get("value_gamma")
+    state: Mapping[str, torch.Tensor] = batch["prev_state"]
+    rows = range(batch["done"].shape[1])
+    return {
+        **{name: map_nested(itemgetter(part), batch["obs"]) for name, part in parts.items()},
+        "action": batch["action"][learned],
+        "reward": batch["reward"][:, learned].permute(1, 2, 0).contiguous(),
+        "done": batch["done"][learned],
+        "weight": weight if batch["weight"] is None else weight * batch["weight"],
+        "value_gamma": [None] * (steps - burnin) if gammas is None else gammas[learned],
+        "prev_state": [[{key: value[:, [row]] for key, value in state.items()} for row in rows]],
+    }
 
 
 def mask_at(obs: Any, steps: slice) -> torch.Tensor | None:

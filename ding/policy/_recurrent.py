@@ -8,6 +8,7 @@ from ding.data import EnvBatch, batched
 from ding.data.columns import stack_rows
 from ding.model import model_wrap
 from ding.model.common.state_rows import StateRows
+from ding.model.wrapper.model_wrappers import HiddenStateWrapper, IModelWrapper
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
@@ -22,6 +23,7 @@ class RecurrentQPolicy(Policy):
     """
 
     #: Arguments of the network when it acts.
+    _target_model: Any
     acting_kwargs: ClassVar[dict[str, Any]] = {"inference": True}
     #: What a transition keeps of the policy's output.
     output_fields: ClassVar[tuple[str, ...]] = ("action", "prev_state")
@@ -37,6 +39,20 @@ class RecurrentQPolicy(Policy):
         self._collect_model = model_wrap(
             remembering, wrapper_name=self._sampler(), reference_numerics=self._reference_numerics
         )
+
+    def _remembering(self, *networks: Any) -> list[Any]:
+        """Networks of learning in wrappers that keep a state for each row of a batch. They are for subclasses with a
+        ``_forward_learn`` of their own; those of this package pass the states on.
+        """
+        size = int(self._setting("batch_size", "learn"))
+        return [model_wrap(network, wrapper_name="hidden_state", state_num=size) for network in networks]
+
+    @property
+    def _target_network(self) -> Any:
+        """The target network without a wrapper that replaces the states which it is given."""
+        model = self._target_model
+        wrappers = model.chain() if isinstance(model, IModelWrapper) else ()
+        return next((one for one in wrappers if not isinstance(one, HiddenStateWrapper)), model)
 
     def _sampler(self) -> str:
         """Name of the wrapper that chooses actions when collecting."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ding.data import EnvBatch, batched
+from ding.data import EnvBatch, batched, is_batched
 from ding.model import model_wrap
 from ding.policy._q_critic import ActorCritic, CriticLoss, critic_loss, least, priorities
 from ding.policy._soft_actor_critic import SoftActorCriticPolicy
@@ -132,9 +132,9 @@ class SACPolicy(SoftActorCriticPolicy):
 
     def _init_collect(self) -> None:
         self._unroll_len = self._cfg.collect.unroll_len
-        self._collect_model = model_wrap(
-            self._model, wrapper_name="squashed_sample", keep_logit=self._cfg.collect.collector_logit
-        )
+        # A subclass with a ``_forward_collect`` of its own may draw by ``logit``.
+        keep_logit = self._cfg.collect.collector_logit or not is_batched(self._forward_collect)
+        self._collect_model = model_wrap(self._model, wrapper_name="squashed_sample", keep_logit=keep_logit)
 
     @batched
     def _forward_collect(self, data: EnvBatch, **kwargs: Any) -> EnvBatch:  # type: ignore[override]
@@ -150,7 +150,8 @@ class SACPolicy(SoftActorCriticPolicy):
         return transition_of(obs, policy_output, timestep, fields, time_limit_is_end=self._reference_numerics)
 
     def _init_eval(self) -> None:
-        self._eval_model = model_wrap(self._model, wrapper_name="squashed_deterministic_sample")
+        keep_logit = not is_batched(self._forward_eval)
+        self._eval_model = model_wrap(self._model, wrapper_name="squashed_deterministic_sample", keep_logit=keep_logit)
 
     @batched
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]

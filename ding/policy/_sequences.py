@@ -28,7 +28,7 @@ class SequencePolicy(StochasticPolicy):
     output_fields: ClassVar[tuple[str, ...]] = ("logit", "action")
 
     @abstractmethod
-    def _sequence_len(self) -> int:
+    def _steps_of_sample(self) -> int:
         """Steps of a train sample, by the config."""
 
     def _time_first(self, data: Samples) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class SequencePolicy(StochasticPolicy):
         return {key: map_nested(lambda x: x.transpose(0, 1), batch[key]) for key in batch.keys() & _FIELDS}
 
     def _init_collect(self) -> None:
-        self._unroll_len = self._sequence_len()
+        self._unroll_len = self._steps_of_sample()
         if self._unroll_len < 2:
             raise PolicyConfigError(f"policy.unroll_len must be at least 2, found {self._unroll_len}")
         self._collect_model = model_wrap(self._model, wrapper_name=self._samplers()[0])

@@ -1,5 +1,6 @@
 """What the soft actor-critics have in common: optimisers, temperature, target network, what is logged."""
 
+import functools
 from abc import abstractmethod
 from typing import Any
 
@@ -77,13 +78,16 @@ class SoftActorCriticPolicy(Policy):
     _model: ActorCriticModule
     _unroll_len: int
 
+    @functools.cached_property
+    def _critic_only(self) -> list[torch.nn.Parameter]:
+        return others(self._model.critic, but=self._model.actor)
+
     def _init_learn(self) -> None:
         learn, model = self._cfg.learn, self._model
         self._gamma = float(learn.discount_factor)
         self._init_weights()
         self._optimizer_q = clipping_adam(model.critic.parameters(), learn, lr=learn.learning_rate_q)
         self._optimizer_policy = clipping_adam(model.actor.parameters(), learn, lr=learn.learning_rate_policy)
-        self._critic_only = others(model.critic, but=model.actor)
         self._temperature = Temperature.from_config(learn, self._device)
         if learn.auto_alpha:
             parameters, schedule = self._temperature.parameters(), {"lr_scheduler": learn.get("lr_scheduler")}

@@ -1,11 +1,14 @@
 """Values in units of the returns' standard deviation, as the PPO family learns them."""
 
+import functools
 from typing import Any
 
 import torch
 
 from ding.data.roles import StateDict
 from ding.policy._distributed import gather_rows
+from ding.policy._ppo_learning import ppo_settings
+from ding.policy._ppo_loss import PPOSettings
 from ding.policy._stochastic import StochasticPolicy
 from ding.utils import RunningMeanStd
 
@@ -18,6 +21,10 @@ class ValueNormPolicy(StochasticPolicy):
     """
 
     _running_mean_std: RunningMeanStd | None = None
+
+    @functools.cached_property
+    def _settings(self) -> PPOSettings:
+        return ppo_settings(self._cfg)
 
     def _init_value_norm(self) -> None:
         self._running_mean_std = RunningMeanStd(epsilon=1e-4) if self._cfg.learn.value_norm else None

@@ -155,7 +155,7 @@ class ACERPolicy(SequencePolicy):
     def _samplers(self) -> tuple[str, str]:
         return "multinomial_sample", "argmax_sample"
 
-    def _sequence_len(self) -> int:
+    def _steps_of_sample(self) -> int:
         return int(self._cfg.learn.unroll_len)
 
     def _init_learn(self) -> None:

@@ -3,24 +3,26 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from easydict import EasyDict
 
 from ding.data import EnvBatch, TransitionBatch
 from ding.data.roles import ByEnv, Samples, StateDict
-from ding.model import IModelWrapper, create_model
+from ding.model import create_model
 from ding.policy import _modes
+from ding.policy._acting import act
 from ding.policy._compiled_acting import compile_acting
 from ding.policy._create import create_policy, get_policy_cls, use_threads
 from ding.policy._distributed import broadcast_module
 from ding.policy._gradient_buckets import average_gradients, backward_in_step
 from ding.policy._loading import load_parts
 from ding.policy._optimization import learn_forward, skip_nonfinite
-from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, float_columns, output_column, read_out
+from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, read_out
 from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
+from ding.policy.original_attributes import original_attribute, warn_of_unread
 from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module
 from ding.torch_utils.graph.flat_parameters import flatten_parameters
@@ -141,6 +143,7 @@ class Policy(ABC):
             if field == "learn" and self._multi_gpu:
                 broadcast_module(self._model)  # some algorithms initialise the network here
         compile_acting(self)
+        warn_of_unread(self)
 
     def _checked_fields(self, enable_field: Iterable[str] | None) -> list[str]:
         if enable_field is None:
@@ -371,31 +374,16 @@ class Policy(ABC):
         return self._compiled_updates.limit
 
     def _act(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
-        """Run ``model`` in evaluation mode and without gradients on the observations of N environments.
-
-        Args:
-            model: a (wrapped) network; ``forward(obs, **kwargs)`` gives a dict.
-            data: observation columns, arrays or tensors of any dtype; the network gets float32 ``[N, ...]``.
-            kwargs: passed on, such as ``eps``.
-
-        Returns:
-            The outputs as columns on the CPU, ``action`` as ``[N, 1]`` for one discrete action.
-        """
-        obs = data.columns
-        arrays = model.array_forward(obs, **kwargs) if isinstance(model, IModelWrapper) else None
-        if arrays is not None:
-            columns = {
-                key: torch.from_numpy(value[:, None] if value.ndim == 1 else value) for key, value in arrays.items()
-            }
-        else:
-            if self._model.training:
-                self._model.eval()
-            with torch.no_grad():
-                output = model.forward(float_columns(obs, self._device), **kwargs)
-            columns = {key: output_column(value) for key, value in output.items()}
-        return EnvBatch.unchecked(data.env_ids, columns)
+        """The outputs of a (wrapped) network for observation columns: :func:`ding.policy._acting.act`."""
+        return act(self._model, model, data, self._device, **kwargs)
 
     # Attributes that others read and set.
+
+    if not TYPE_CHECKING:  # which knows the attributes that there are, and shall go on finding those that are missing
+
+        def __getattr__(self, name: str) -> Any:
+            """What subclasses that were written for DI-engine read; see :mod:`ding.policy.original_attributes`."""
+            return original_attribute(self, name)
 
     def _get_attribute(self, name: str) -> Any:
         """``_get_<name>()`` where there is one, else ``_<name>``.
@@ -403,9 +391,9 @@ class Policy(ABC):
         Raises:
             PolicyAttributeError: neither exists (a ``NotImplementedError``).
         """
-        getter = getattr(self, "_get_" + name, None)
-        if getter is not None:
-            return getter()
+        getter = "_get_" + name
+        if getter in vars(self) or hasattr(type(self), getter):
+            return getattr(self, getter)()
         try:
             return getattr(self, "_" + name)
         except AttributeError:

@@ -47,7 +47,7 @@ class CollaQPolicy(JointQPolicy):
         """
         batch = self._time_first(data, one_pass=self._settings.double_q)
         self._model.train()
-        network, target, weight = self._model, self._target_model.forward, self._cfg.learn.collaq_loss_weight
+        network, target, weight = self._model, self._target_network.forward, self._cfg.learn.collaq_loss_weight
         result = collaq_loss(network, target, batch, self._settings, weight)
         norm = self._limited_step(result.loss, self._optimizer, self._model, self._cfg.learn.clip_value)
         self._target_model.update(self._model)

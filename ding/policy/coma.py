@@ -85,7 +85,7 @@ class COMAPolicy(JointQPolicy):
         self._model.train()
         part = coma_losses(
             self._model,
-            self._target_model.forward,
+            self._target_network.forward,
             batch,
             learn.discount_factor,
             learn.td_lambda,

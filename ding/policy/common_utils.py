@@ -31,7 +31,7 @@ BUFFER_FIELDS = (
 
 # Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs", "next_obs_1"})
-_ALWAYS_FLAT = frozenset({"value", "adv", "done", "priority_IS", "IS"})
+_ALWAYS_FLAT = frozenset({"value", "adv", "return", "done", "priority_IS", "IS"})
 # Fields ``[B, A, ...]`` of a policy for A agents.
 _OF_AGENTS = frozenset({"action", "value", "adv"})
 

@@ -1,5 +1,6 @@
 """DDPG: a deterministic actor and a Q function."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,12 +96,15 @@ class DDPGPolicy(Policy):
         name = "maqac" if self._cfg.multi_agent else "qac"
         return f"continuous_{name}", [f"ding.model.template.{name}"]
 
+    @functools.cached_property
+    def _critic_only(self) -> list[torch.nn.Parameter]:
+        return others(self._model.critic, but=self._model.actor)
+
     def _init_learn(self) -> None:
         learn, model = self._cfg.learn, self._model
         self._gamma = float(learn.discount_factor)
         self._optimizer_actor = clipping_adam(model.actor.parameters(), learn, lr=learn.learning_rate_actor)
         self._optimizer_critic = clipping_adam(model.critic.parameters(), learn, lr=learn.learning_rate_critic)
-        self._critic_only = others(model.critic, but=model.actor)
         self._learn_model = model_wrap(model, wrapper_name="base")
         self._target_model = target_network(model, learn, DDPGPolicy.config["learn"], self._reference_numerics)
         if learn.noise:

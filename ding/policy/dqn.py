@@ -161,8 +161,12 @@ class DQNPolicy(Policy):
         return dqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
 
     def _renew_noise(self) -> None:
-        renew_noise(self._model)
-        renew_noise(self._target_model)
+        self._reset_noise(self._model)
+        self._reset_noise(self._target_model)
+
+    def _reset_noise(self, model: torch.nn.Module) -> None:
+        """Switch the noise of a network on and draw it."""
+        renew_noise(model)
 
     def _priorities(self, error: torch.Tensor) -> torch.Tensor:
         # The exponent of prioritised replay is meant for |Q - R|, while the original API takes the square.

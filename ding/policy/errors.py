@@ -8,8 +8,11 @@
     ├── PolicyDataError (ValueError)                a batch whose fields do not fit the algorithm
     ├── PolicyStateError (KeyError)                 a state dict with missing or unknown keys
     │   └── PolicyWeightsError (RuntimeError)       the parameters in it are not those of the network
-    └── PolicyAttributeError (NotImplementedError)  ``get_attribute`` of a name the policy does not have
+    ├── PolicyAttributeError (NotImplementedError)  ``get_attribute`` of a name the policy does not have
+    └── PolicyMemberError (AttributeError)          ``policy.name`` of a name the policy does not have
 """
+
+from ding.utils.names import did_you_mean
 
 
 class PolicyError(Exception):
@@ -41,3 +44,22 @@ class PolicyWeightsError(PolicyStateError, RuntimeError):
 
 class PolicyAttributeError(PolicyError, NotImplementedError):
     """``get_attribute`` of a name that the policy does not have."""
+
+
+class PolicyMemberError(PolicyError, AttributeError):
+    """An attribute that a policy does not have. The message is made when it is read: ``hasattr`` needs none.
+
+    Args:
+        policy: the name of its class.
+        member: the name of the attribute.
+        known: the names that there are.
+        reason: why there is no value, for a name that is known.
+    """
+
+    def __init__(self, policy: str, member: str, known: tuple[str, ...] = (), reason: str = "") -> None:
+        super().__init__(policy, member, known, reason)
+
+    def __str__(self) -> str:
+        policy, member, known, reason = self.args
+        ending = f": {reason}" if reason else f".{did_you_mean(member, known)}"
+        return f"{policy} has no attribute {member!r}{ending}"

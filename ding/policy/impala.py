@@ -45,9 +45,26 @@ def impala_loss(
             entropy_weight``.
         reference_numerics: leave forbidden actions in the distributions.
     """
-    gamma, goes_on = settings["discount_factor"], 1 - batch["done"]
-    steps, rows = goes_on.shape
+    gamma = settings["discount_factor"]
     output = network(map_nested(lambda x: x.flatten(0, 1), batch["obs"]))
+    data = vtrace_inputs(output, batch, gamma, reference_numerics)
+    ratios = (settings["rho_clip_ratio"], settings["c_clip_ratio"], settings["rho_pg_clip_ratio"])
+    loss = vtrace_error_discrete_action(data, gamma, settings["lambda_"], *ratios)
+    total = loss.policy_loss + settings["value_weight"] * loss.value_loss
+    return ImpalaLoss(total - settings["entropy_weight"] * loss.entropy_loss, *loss)
+
+
+def vtrace_inputs(
+    output: Mapping[str, Any], batch: Mapping[str, Any], gamma: float, reference_numerics: bool = False
+) -> vtrace_data:
+    """What V-trace takes of sequences of T steps: ``value`` ``[T + 1, B]``, the rest ``[T, B, ...]``.
+
+    Args:
+        output: of the network for all ``obs``: ``logit`` ``[(T + 1) * B, ...]``, ``value`` ``[(T + 1) * B]``.
+        batch: see :func:`impala_loss`.
+    """
+    goes_on = 1 - batch["done"]
+    steps, rows = goes_on.shape
     value = output["value"].view(steps + 1, rows)
     value = torch.cat([value[:1], value[1:] * goes_on])
     weight = torch.cat([torch.ones_like(goes_on[:1]), goes_on[:-1]])
@@ -61,11 +78,7 @@ def impala_loss(
     logit = map_nested(lambda x: x.view(steps + 1, rows, *x.shape[1:])[:-1], output["logit"])
     ((target, action),) = policy_parts(logit, batch["action"], mask)
     ((behaviour, _),) = policy_parts(batch["logit"], batch["action"], mask)
-    ratios = (settings["rho_clip_ratio"], settings["c_clip_ratio"], settings["rho_pg_clip_ratio"])
-    data = vtrace_data(target, behaviour, action, value, reward, weight)
-    loss = vtrace_error_discrete_action(data, gamma, settings["lambda_"], *ratios)
-    total = loss.policy_loss + settings["value_weight"] * loss.value_loss
-    return ImpalaLoss(total - settings["entropy_weight"] * loss.entropy_loss, *loss)
+    return vtrace_data(target, behaviour, action, value, reward, weight)
 
 
 @POLICY_REGISTRY.register("impala")
@@ -136,7 +149,22 @@ class IMPALAPolicy(SequencePolicy):
         self._optimize(loss.total_loss, self._optimizer, self._model)
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(loss._asdict())}
 
-    def _sequence_len(self) -> int:
+    def _data_preprocess_learn(self, data: Samples) -> dict[str, Any]:
+        """For subclasses with a ``_forward_learn`` of their own: B sequences as tensors with time first.
+
+        Returns:
+            ``obs_plus_1`` ``[T + 1, B, ...]``, ``action, logit, reward, done`` ``[T, B, ...]``, ``weight`` None, and
+            ``null`` (1.0: a step that only fills the sequence up), which :meth:`_reshape_data` looks at.
+        """
+        batch = self._time_first(data)
+        obs = map_nested(lambda x: x.contiguous(), batch["obs"])
+        return {**batch, "obs_plus_1": obs, "weight": None}
+
+    def _reshape_data(self, output: Mapping[str, Any], data: Mapping[str, Any]) -> vtrace_data:
+        """The fields of ``vtrace_data``: :func:`vtrace_inputs` of the network's output for ``obs_plus_1``."""
+        return vtrace_inputs(output, data, self._cfg.learn.discount_factor, self._reference_numerics)
+
+    def _steps_of_sample(self) -> int:
         return int(self._cfg.unroll_len)
 
     def _monitor_vars_learn(self) -> list[str]:

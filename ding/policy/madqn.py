@@ -64,7 +64,7 @@ class MADQNPolicy(JointQPolicy):
         cfg = self._cfg
         model: Any = self._model
         model.train()
-        target = self._target_model.forward
+        target = self._target_network.forward
         result = madqn_loss(model, target, batch, self._settings, cfg.nstep)
         limit = cfg.learn.clip_value
         norm = self._limited_step(result.loss, self._optimizer, model.current, limit)

@@ -86,7 +86,7 @@ class NGUPolicy(R2D2Policy):
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         rescale = self._cfg.learn.value_rescale
-        target = self._target_model.forward
+        target = self._target_network.forward
         return ngu_loss(self._model, target, batch, self._gammas, self._nstep, self._burnin_step, rescale)
 
     def _time_first(self, data: Samples) -> dict[str, Any]:

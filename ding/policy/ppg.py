@@ -11,7 +11,6 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._ppg_loss import ppg_auxiliary_loss, ppg_policy_loss, ppg_value_loss
-from ding.policy._ppo_learning import ppo_settings
 from ding.policy._segments import as_given, minibatches
 from ding.policy._value_norm import ValueNormPolicy
 from ding.policy.common_utils import float_columns, read_out
@@ -73,7 +72,6 @@ class PhasicPolicy(ValueNormPolicy):
     def _init_learn(self) -> None:
         learn = self._cfg.learn
         self._samplers()
-        self._settings = ppo_settings(self._cfg)
         clipping = {"grad_clip_type": None} if self._reference_numerics else {}
         self._optimizer_ac = clipping_adam(self._model.get_submodule("actor_critic").parameters(), learn, **clipping)
         self._optimizer_aux_critic = clipping_adam(

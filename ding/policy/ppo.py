@@ -13,7 +13,6 @@ from ding.policy._optimization import clipping_adam
 from ding.policy._ppo_learning import (
     init_ppo_parameters,
     named,
-    ppo_settings,
     pretrained_copy,
 )
 from ding.policy._ppo_loss import PPOLoss, ppo_loss
@@ -90,6 +89,8 @@ class PPOPolicy(ValueNormPolicy):
     minibatch_fields: ClassVar[tuple[str, ...]] = _FIELDS
     logged_fields: ClassVar[tuple[str, ...]] = PPOLoss._fields
 
+    _pretrained_model: torch.nn.Module | None = None
+
     def default_model(self) -> tuple[str, list[str]]:
         """``vac``, or ``mavac`` for several agents."""
         return ("mavac", ["ding.model.template.mavac"]) if self._cfg.multi_agent else super().default_model()
@@ -101,7 +102,6 @@ class PPOPolicy(ValueNormPolicy):
         self._samplers()
         if cfg.learn.ppo_param_init:
             self._init_parameters()
-        self._settings = ppo_settings(cfg)
         self._optimizer = self._make_optimizer()
         self._pretrained_model = pretrained_copy(self._model, cfg.learn.pretrained_model_path)
         self._init_value_norm()

@@ -38,7 +38,7 @@ class QMIXPolicy(JointQPolicy):
         return with_rates(self._run_updates(batch), {"cur_lr": self._optimizer.param_groups[0]["lr"]})
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
-        result, _ = qmix_loss(self._model, self._target_model.forward, batch, self._settings)
+        result, _ = qmix_loss(self._model, self._target_network.forward, batch, self._settings)
         norm = self._limited_step(result.loss, self._optimizer, self._model, self._cfg.learn.clip_value)
         self._target_model.update(self._model)
         return {"total_loss": result.loss, **result.numbers, "grad_norm": norm}

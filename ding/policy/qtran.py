@@ -53,7 +53,7 @@ class QTRANPolicy(JointQPolicy):
         """
         batch = self._time_first(data, one_pass=self._settings.double_q)
         self._model.train()
-        result = qtran_loss(self._model, self._target_model.forward, batch, self._settings, self._weights)
+        result = qtran_loss(self._model, self._target_network.forward, batch, self._settings, self._weights)
         # The original API has the key clip_value and does not limit the norm.
         limit = 1e7 if self._reference_numerics else self._cfg.learn.clip_value
         norm = self._limited_step(result.loss, self._optimizer, self._model, limit)

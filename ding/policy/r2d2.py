@@ -12,7 +12,7 @@ from ding.data.sequences import sequence_batch, stacked_sequences
 from ding.model import model_wrap
 from ding.policy._optimization import clipping_adam
 from ding.policy._q_loss import QLoss
-from ding.policy._r2d2_loss import r2d2_loss
+from ding.policy._r2d2_loss import burned_in, r2d2_loss
 from ding.policy._recurrent import RecurrentQPolicy
 from ding.policy._segments import marked_real
 from ding.policy.common_utils import with_rates
@@ -83,13 +83,14 @@ class R2D2Policy(RecurrentQPolicy):
         learn = self._cfg.learn
         self._gamma, self._nstep, self._burnin_step = self._lengths()
         self._optimizer = self._make_optimizer()
-        self._learn_model = model_wrap(self._model, wrapper_name="base")
         self._target_model = model_wrap(
             copy.deepcopy(self._model),
             wrapper_name="target",
             update_type="momentum",
             update_kwargs={"theta": learn.target_update_theta},
         )
+        self._learn_model, self._target_model = self._remembering(self._model, self._target_model)
+        self._learn_model = model_wrap(self._learn_model, wrapper_name="argmax_sample")
 
     def _make_optimizer(self) -> Adam:
         return clipping_adam(self._model.parameters(), self._cfg.learn)
@@ -127,7 +128,7 @@ class R2D2Policy(RecurrentQPolicy):
         """The loss of a batch as :meth:`_time_first` makes it; what an algorithm of this family replaces."""
         return r2d2_loss(
             self._model,
-            self._target_model.forward,
+            self._target_network.forward,
             batch,
             self._gamma,
             self._nstep,
@@ -153,15 +154,19 @@ class R2D2Policy(RecurrentQPolicy):
         """The stored states before the first step of B sequences."""
         return map_nested(lambda x: x.squeeze(2).transpose(0, 1).contiguous(), batch["prev_state"])
 
+    def _data_preprocess_learn(self, data: Samples) -> dict[str, Any]:
+        """For subclasses with a ``_forward_learn`` of their own: B sequences as :func:`burned_in` cuts them."""
+        return burned_in(self._time_first(data), self._nstep, self._burnin_step)
+
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "priority", "q_s_taken-a_t0", "target_q_s_max-a_t0", "q_s_a-mean_t0"]
 
-    def _sequence_len(self) -> int:
+    def _steps_of_sample(self) -> int:
         return int(self._cfg.burnin_step + self._cfg.learn_unroll_len)
 
     def _init_collect(self) -> None:
         self._gamma, self._nstep, self._burnin_step = self._lengths()
-        self._unroll_len = self._sequence_len()
+        self._unroll_len = self._steps_of_sample()
         super()._init_collect()
 
     @batched

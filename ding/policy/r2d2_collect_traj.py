@@ -35,7 +35,7 @@ class R2D2CollectTrajPolicy(R2D2Policy):
         cfg = self._cfg
         return float(cfg.discount_factor), cfg.nstep, cfg.burnin_step
 
-    def _sequence_len(self) -> int:
+    def _steps_of_sample(self) -> int:
         return int(self._cfg.burnin_step + self._cfg.unroll_len)
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:

@@ -8,6 +8,7 @@ from easydict import EasyDict
 
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples, StateDict
+from ding.model import model_wrap
 from ding.policy._loading import with_target
 from ding.policy._q_loss import Network, QLoss, greedy
 from ding.policy._r2d2_loss import first_step_values, nstep_loss
@@ -112,7 +113,7 @@ class R2D2GTrXLPolicy(R2D2Policy):
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         return gtrxl_loss(
             self._model,
-            self._target_model.forward,
+            self._target_network.forward,
             batch,
             self._gamma,
             self._nstep,
@@ -130,7 +131,11 @@ class R2D2GTrXLPolicy(R2D2Policy):
         later = 1 if memory.shape[1] == 2 else self._nstep
         return tuple(memory[:, step].permute(1, 2, 0, 3).contiguous() for step in (0, later))
 
-    def _sequence_len(self) -> int:
+    def _remembering(self, *networks: Any) -> list[Any]:
+        """No wrappers keep the memories of a batch."""
+        return [model_wrap(network, wrapper_name="base") for network in networks]
+
+    def _steps_of_sample(self) -> int:
         return int(self._cfg.unroll_len)
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:

@@ -69,7 +69,7 @@ class R2D3Policy(R2D2Policy):
             )
         return r2d3_loss(
             self._model,
-            self._target_model.forward,
+            self._target_network.forward,
             batch,
             self._gamma,
             self._nstep,

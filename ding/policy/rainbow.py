@@ -5,7 +5,6 @@ from typing import Any
 
 from ding.policy._q_loss import QLoss
 from ding.policy.c51 import C51Policy, c51_loss
-from ding.policy.common_utils import renew_noise
 from ding.utils import POLICY_REGISTRY
 
 
@@ -42,5 +41,5 @@ class RainbowDQNPolicy(C51Policy):
 
     def _choosing_network(self, obs: Any) -> Any:
         """The network with new noise, for the choice of the next actions."""
-        renew_noise(self._model)
+        self._reset_noise(self._model)
         return self._model(obs)

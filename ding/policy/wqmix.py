@@ -60,7 +60,7 @@ class WQMIXPolicy(QMIXPolicy):
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update of both joint values; logs ``grad_norm_q`` and ``grad_norm_q_star`` in the place of one norm."""
-        target = self._model if self._reference_numerics else self._target_model.forward
+        target = self._model if self._reference_numerics else self._target_network.forward
         optimistic = self._cfg.learn.wqmix_ow
         result = wqmix_loss(self._model, target, batch, self._settings, self._alpha, optimistic)
         limit = self._cfg.learn.clip_value

@@ -14,16 +14,24 @@ from ding.model.wrapper._base import IModelWrapper, array_outputs, output_dict
 class SquashedDeterministicSampleWrapper(IModelWrapper):
     """``squashed_deterministic_sample``: the output is ``action``, ``tanh(mu)`` of ``logit``, the list of ``mu`` and
     ``sigma`` ``[B, N]``.
+
+    Arguments:
+        keep_logit: whether the output has ``logit``, too.
     """
+
+    def __init__(self, model: nn.Module | IModelWrapper, keep_logit: bool = False) -> None:
+        super().__init__(model)
+        self._keep_logit = keep_logit
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and squash the mean."""
         output = output_dict(self._model.forward(*args, **kwargs), self)
-        return {"action": torch.tanh(output["logit"][0])}
+        action = torch.tanh(output["logit"][0])
+        return {"logit": output["logit"], "action": action} if self._keep_logit else {"action": action}
 
     def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
         """The same over arrays."""
-        parts = array_outputs(self._model, obs, kwargs)
+        parts = None if self._keep_logit else array_outputs(self._model, obs, kwargs)
         return None if parts is None or len(parts) != 2 else {"action": np.tanh(parts[0])}
 
 

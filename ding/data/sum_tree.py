@@ -50,6 +50,10 @@ class SumTree:
         self._min = np.inf
         self._min_count = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies are made anew: some of the arrays are views of others."""
+        return _restored, (self.capacity, self.state_dict())
+
     @property
     def leaves(self) -> np.ndarray:
         """float64 ``[capacity]``. Do not write."""
@@ -170,3 +174,9 @@ class SumTree:
             node = np.where(found > 0, node, held[np.maximum(held.searchsorted(node) - 1, 0)])
             found = self._levels[0].take(node)
         return node, found
+
+
+def _restored(capacity: int, state: Mapping[str, Any]) -> SumTree:
+    tree = SumTree(capacity)
+    tree.load_state_dict(state)
+    return tree

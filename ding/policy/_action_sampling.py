@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ding.policy.errors import PolicyDataError
+from ding.torch_utils.math_helper import usable_mask
 
 
 class SingleSpace(Protocol):
@@ -55,14 +56,8 @@ class ActionSampler:
         return self._draw(n)
 
     def sample_masked(self, mask: torch.Tensor) -> torch.Tensor:
-        """int64 actions ``[...]``, uniform among those that ``mask`` ``[..., actions]`` allows.
-
-        Raises:
-            PolicyDataError: a mask allows no action at all.
-        """
-        allowed = mask > 0
-        if not bool(allowed.any(-1).all()):
-            raise PolicyDataError("action_mask allows no action at all in at least one row")
+        """int64 actions ``[...]``, uniform among those that ``mask`` ``[..., N]`` allows (all, if it allows none)."""
+        allowed = usable_mask(mask) > 0
         scores = torch.from_numpy(self._rng.random(tuple(mask.shape)))
         return scores.masked_fill_(~allowed, -1.0).argmax(-1)
 

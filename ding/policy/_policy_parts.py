@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from ding.torch_utils.math_helper import usable_mask
+
 Part = tuple[Any, torch.Tensor]
 
 
@@ -37,4 +39,4 @@ def action_mask_of(obs: Any) -> torch.Tensor | None:
 def _masked(logit: Any, mask: torch.Tensor | None) -> Any:
     if mask is None or not isinstance(logit, torch.Tensor):
         return logit
-    return logit.masked_fill(mask == 0, float("-inf"))
+    return logit.masked_fill(usable_mask(mask) == 0, float("-inf"))

@@ -16,6 +16,7 @@ from ding.policy._temperature import Temperature
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import output_column, read_out, transition_of
 from ding.rl_utils import get_train_sample
+from ding.torch_utils.math_helper import usable_mask
 from ding.utils import POLICY_REGISTRY
 
 
@@ -53,7 +54,7 @@ def sqn_loss(
     for head, action in enumerate(actions):
         mask = masks[head] if isinstance(masks, list) else masks
         scaled = torch.minimum(targets[0][head], targets[1][head]) / alpha
-        scaled = scaled if mask is None else scaled.masked_fill(mask <= 0, -torch.inf)
+        scaled = scaled if mask is None else scaled.masked_fill(usable_mask(mask) <= 0, -torch.inf)
         goal = batch["reward"] + gamma * (1 - batch["done"]) * alpha * scaled.logsumexp(-1)
         taken = [q[head].gather(-1, action.unsqueeze(-1)).squeeze(-1) for q in values]
         q_losses.append(F.mse_loss(taken[0], goal) + F.mse_loss(taken[1], goal))

@@ -47,3 +47,10 @@ def without_denormals() -> Iterator[None]:
     finally:
         if not keep:
             torch.set_flush_denormal(False)
+
+
+def usable_mask(mask: torch.Tensor) -> torch.Tensor:
+    """A mask of actions ``[..., N]``, 0 where one is forbidden; a row that forbids all, as that of a dead agent, allows
+    all.
+    """
+    return torch.where((mask == 0).all(-1, keepdim=True), torch.ones_like(mask), mask)

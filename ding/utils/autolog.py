@@ -306,12 +306,12 @@ class LoggedModel:
         return list(self._series)
 
     def current_time(self) -> float:
-        """The time of the clock, or the one at which the model was frozen."""
-        return self.time.time() if self._frozen_at is None else self._frozen_at
+        """The time of the clock."""
+        return self.time.time()
 
     def fixed_time(self) -> float:
-        """The same as ``current_time``."""
-        return self.current_time()
+        """The time of the clock, or the one at which the model was frozen."""
+        return self.time.time() if self._frozen_at is None else self._frozen_at
 
     def freeze(self) -> None:
         """Hold the time of this model still until ``unfreeze``."""
@@ -356,7 +356,7 @@ class LoggedModel:
         self, name: str, mode: TimeMode = TimeMode.RELATIVE_LIFECYCLE
     ) -> list[tuple[tuple[float, float], Any]]:
         """``[((begin, end), value)]`` of the window; a value lasts until the next one, the last one until now."""
-        now = self.current_time()
+        now = self.fixed_time()
         zero = (0, self._made_at, now)[mode]
         records = [record for record in self._series[name] if record[0] >= now - self._expire]
         ends = [begin for begin, _ in records[1:]] + [now]

@@ -165,6 +165,12 @@ def test_wrong_channel(make_master, make_worker):
     assert "conn" not in master
 
 
+def test_channels_of_ten_digits(make_master, make_worker):
+    master, worker = make_master(channel=2**31 - 1), make_worker(channel=2**31 - 1)
+    with master.new_connection("conn", "127.0.0.1", worker.port):
+        assert "conn" in master
+
+
 def test_second_master_is_refused(pair, make_master):
     _, worker, connection = pair
     other = make_master()

@@ -34,6 +34,15 @@ def collected(policy: PPOPolicy, rows: int, masked: bool) -> TransitionBatch:
     return policy.collect_mode.get_train_sample(TransitionBatch(columns, lengths=[3] * (rows // 3)))
 
 
+def test_rows_that_forbid_all_actions_are_learned_from_as_if_they_allowed_all():
+    torch.manual_seed(0)
+    policy = make()
+    batch = collected(policy, 12, masked=True)
+    batch.columns["obs"]["action_mask"][4:8] = 0
+    for numbers in policy.learn_mode.forward(batch):
+        assert all(np.isfinite(value) for value in numbers.values())
+
+
 @pytest.mark.parametrize("obs_shape", [4, {"observation": 4}])
 def test_forbidden_actions_are_neither_drawn_nor_counted(obs_shape):
     torch.manual_seed(0)

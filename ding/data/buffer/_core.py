@@ -40,6 +40,13 @@ class RecordCore:
         self._groups: dict[Any, list[np.ndarray] | None] = {}
         self._listeners: list[weakref.WeakMethod[Callable[[np.ndarray], None]]] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lock and who listens: a copy has a lock of its own, and its middleware listens anew."""
+        return {key: value for key, value in vars(self).items() if key not in ("lock", "_listeners")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, lock=threading.RLock(), _listeners=[])
+
     # ------------------------------------------------------------------ changes
 
     def listen(self, changed: Callable[[np.ndarray], None]) -> None:

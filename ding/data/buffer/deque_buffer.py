@@ -49,6 +49,12 @@ class DequeBuffer(Buffer):
         self._core = RecordCore(int(size))
         self._lock = self._core.lock
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=state["_core"].lock)
+
     # ------------------------------------------------------------------ push
 
     @apply_middleware("push")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_CHANNEL = re.compile(r"-?[0-9]{1,9}")
+_CHANNEL = re.compile(r"-?[0-9]{1,19}")
 
 
 def _response(body: AnswerBody) -> Response:

@@ -15,6 +15,8 @@ from torch import nn
 
 from ding.model.wrapper._base import BaseModelWrapper, IModelWrapper, array_action, output_dict
 from ding.rl_utils.exploration import create_noise_generator
+from ding.torch_utils.math_helper import usable_mask
+from ding.utils import one_time_warning
 
 Masks = list[torch.Tensor | None]
 Eps = float | Mapping[int, float]
@@ -29,7 +31,7 @@ def split_heads(output: Mapping[str, Any]) -> tuple[list[torch.Tensor], Masks, b
     Raises:
         KeyError: the output has no ``logit``.
         TypeError: the logit is neither a tensor nor a list of tensors.
-        ValueError: the number of masks is not that of the heads, or a mask forbids every action of a row.
+        ValueError: the number of masks is not that of the heads.
     """
     if "logit" not in output:
         raise KeyError(f"sampling an action needs 'logit' in the output of the model, got {sorted(output)}")
@@ -43,10 +45,10 @@ def split_heads(output: Mapping[str, Any]) -> tuple[list[torch.Tensor], Masks, b
     masks: Masks = [mask] if isinstance(mask, torch.Tensor) else list(mask)
     if len(masks) != len(logits):
         raise ValueError(f"'action_mask' has {len(masks)} entries for {len(logits)} heads")
-    for item in masks:
+    for head, item in enumerate(masks):
         if item is not None and not (item != 0).any(dim=-1).all():
-            rows = (item == 0).all(dim=-1).nonzero().flatten().tolist()
-            raise ValueError(f"'action_mask' forbids every action in row(s) {rows}")
+            one_time_warning("an 'action_mask' forbids every action of a row: it is taken as one that allows all")
+            masks[head] = usable_mask(item)
     return logits, masks, single
 
 

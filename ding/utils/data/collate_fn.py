@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from easydict import EasyDict
 
 from ding.utils.minibatches import STATE_KEYS
 from ding.utils.nested import is_namedtuple, map_nested
@@ -188,7 +189,7 @@ def ttorch_collate(x: Sequence[Any], json: bool = False, cat_1dim: bool = True) 
 
     Args:
         x: the trees.
-        json: kept for callers of the original, which had another kind of tree too; the result is always plain dicts.
+        json: whether the result is plain dicts; else they have attribute access, too (``batch.obs``).
         cat_1dim: leaves ``[B, 1]`` become ``[B]``.
     """
 
@@ -197,4 +198,5 @@ def ttorch_collate(x: Sequence[Any], json: bool = False, cat_1dim: bool = True) 
         return leaf.squeeze(1) if one_wide else leaf
 
     stacked = default_collate(x, cat_1dim=False, ignore_prefix=())
-    return map_nested(narrow, stacked) if cat_1dim else stacked
+    tree = map_nested(narrow, stacked) if cat_1dim else stacked
+    return EasyDict(tree) if isinstance(tree, dict) and not json else tree

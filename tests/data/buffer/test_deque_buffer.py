@@ -1,6 +1,7 @@
 """DequeBuffer: pushes, every option of sample, updates, deletions, views, files."""
 
 import copy
+import pickle
 import threading
 from collections import Counter
 
@@ -19,6 +20,7 @@ from ding.data.buffer import (
     apply_middleware,
 )
 from ding.data.buffer.deque_buffer import BufferIndex
+from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.columns import SchemaError
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
 
@@ -151,6 +153,16 @@ def test_extend_by_nothing():
     buffer = DequeBuffer(2)
     assert len(buffer.extend([])) == 0
     assert buffer.count() == 0
+
+
+def test_copies_of_columns_are_independent():
+    buffer = DequeBuffer(size=4)
+    buffer.extend(rows(1, 2, 3))
+    twin = copy.deepcopy(buffer)
+    buffer.extend(rows(7, 8, 9))
+    twin.extend(rows(4, 5))
+    assert [record.data["x"].item() for record in twin.storage] == [2, 3, 4, 5]
+    assert [record.data["x"].item() for record in buffer.storage] == [3, 7, 8, 9]
 
 
 def test_extend_refuses_meta_of_another_length():
@@ -860,4 +872,20 @@ def test_delete_takes_its_argument_by_name():
     buffer = DequeBuffer(3)
     stored = buffer.push(1)
     buffer.delete(index=stored.index)
+    assert buffer.count() == 0
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])  # noqa: S301
+def test_copies_are_independent_and_keep_what_their_middleware_knows(copied):
+    buffer = DequeBuffer(size=4)
+    buffer.use(PriorityExperienceReplay(buffer))
+    for value in range(3):
+        buffer.push(value, {"priority": float(value)})
+    twin = copied(buffer)
+    buffer.clear()
+    assert [record.data for record in twin.storage] == [0, 1, 2]
+    twin.push(3, {"priority": 9.0})
+    (listening,) = twin.middleware
+    assert len(listening.buffer_idx) == 4
+    assert {record.data for record in twin.sample(50, replace=True)} <= {1, 2, 3}
     assert buffer.count() == 0

@@ -133,10 +133,17 @@ class TestArgmax:
         with pytest.raises(ValueError, match="1 entries for 2 heads"):
             model_wrap(Given(logit=[LOGIT, LOGIT], action_mask=MASK), "argmax_sample").forward()
 
-    def test_a_row_without_actions_is_an_error(self):
+    def test_a_row_that_forbids_all_as_that_of_a_dead_agent_allows_all(self):
         mask = torch.tensor([[1, 1, 1], [0, 0, 0], [1, 0, 0], [0, 0, 0]])
-        with pytest.raises(ValueError, match=r"row\(s\) \[1, 3\]"):
-            model_wrap(Given(logit=LOGIT, action_mask=mask), "argmax_sample").forward()
+        same = unchanged(LOGIT, mask)
+        given = Given(logit=LOGIT, action_mask=mask)
+        assert model_wrap(given, "argmax_sample").forward()["action"].tolist() == [1, 0, 0, 2]
+        for name, kwargs in (("multinomial_sample", {}), ("eps_greedy_sample", {"eps": 1.0})):
+            wrapped = model_wrap(Given(logit=torch.zeros(4, 3), action_mask=mask), name)
+            drawn = torch.stack([wrapped.forward(**kwargs)["action"] for _ in range(100)])
+            assert set(drawn[:, 1].tolist()) == set(drawn[:, 3].tolist()) == {0, 1, 2}
+            assert set(drawn[:, 2].tolist()) == {0}
+        assert same()
 
     def test_with_a_dict_observation(self):
         model = DQN(4, 3)

@@ -180,4 +180,6 @@ def test_trees():
     batch = ttorch_collate(rows)
     assert equal(batch["obs"]["x"], torch.tensor([[0.0, 1.0], [1.0, 1.0]]))
     assert equal(batch["reward"], torch.tensor([0.0, 1.0]))
+    assert batch.obs.x is batch["obs"]["x"]
+    assert type(ttorch_collate(rows, json=True)) is dict
     assert ttorch_collate(rows, json=True, cat_1dim=False)["reward"].shape == (2, 1)

@@ -78,6 +78,10 @@ class PriorityExperienceReplay:
         self._look(np.arange(self._core.size))
         self._core.listen(self._look)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._core.listen(self._look)
+
     @property
     def sum_tree(self) -> SumTree:
         """Sums of ``priority ** alpha`` per slot."""

@@ -37,6 +37,10 @@ class StalenessCheck:
         self._look(self._core.order.slots.copy())
         self._core.listen(self._look)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._core.listen(self._look)
+
     def _look(self, slots: np.ndarray) -> None:
         self._collected[slots] = np.nan
         held = slots[self._core.order.serial_of_slot[slots] >= 0]

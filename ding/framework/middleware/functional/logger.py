@@ -75,7 +75,7 @@ def _draw_output(writer: DistributedWriter, output: Mapping[str, Any], end: str,
         if key in _HIDDEN:
             continue
         if kind == "[histogram":
-            writer.add_histogram(f"basic/train_{name}{end}", np.asarray(value), step)
+            writer.add_histogram(name, np.asarray(value), step)
         elif kind == "[scalars":
             writer.add_scalars(f"basic/train_{name}{end}", value, step)
         else:

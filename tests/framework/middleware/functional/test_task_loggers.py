@@ -57,7 +57,7 @@ def test_other_kinds_of_curves(drawn) -> None:
     output = {"[histogram]weights": [1.0, 2.0], "[scalars]losses": {"actor": 1.0, "critic": 2.0}}
     offline_logger(train_show_freq=1)(OfflineRLContext(train_iter=3, train_output=output))
     (kind, tag, values, step), scalars = drawn
-    assert (kind, tag, np.asarray(values).tolist(), step) == ("histogram", "basic/train_weights-train_iter", [1, 2], 3)
+    assert (kind, tag, np.asarray(values).tolist(), step) == ("histogram", "weights", [1, 2], 3)
     assert scalars == ("scalars", "basic/train_losses-train_iter", {"actor": 1.0, "critic": 2.0}, 3)
 
 

@@ -76,10 +76,10 @@ def test_discrete_obeys_the_mask():
     assert [int(value["action"]) for value in _forward(gym.spaces.Discrete(3), obs).values()] == [2, 2]
 
 
-def test_a_mask_that_allows_nothing():
-    obs = {"observation": torch.zeros(2), "action_mask": torch.zeros(3)}
-    with pytest.raises(ValueError, match="allows no action"):
-        _forward(gym.spaces.Discrete(3), obs)
+def test_a_mask_that_allows_nothing_as_that_of_a_dead_agent_is_taken_as_one_that_allows_all():
+    obs = {"observation": torch.zeros(2), "action_mask": torch.zeros(1000)}
+    first, second = (int(value["action"]) for value in _forward(gym.spaces.Discrete(1000), obs).values())
+    assert first != second
 
 
 def test_multi_discrete():

@@ -24,4 +24,9 @@ def check_env(main: EasyDict) -> None:
     env_fn, _, cfgs = get_vec_env_setting(main.env, collect=False)
     manager = create_env_manager(EasyDict({"type": "base"}), [partial(env_fn, cfg=cfg) for cfg in (cfgs or [])[:1]])
     with unused_dir_removed(main.exp_name), contextlib.closing(manager):
-        check_model_shapes(policy_cls, main.policy.get("model", {}), manager)
+        check_model_shapes(policy_cls, main.policy.get("model", {}), manager, _num_players(main))
+
+
+def _num_players(main: EasyDict) -> int:
+    """The players of each env: two where the league's commander leads the run."""
+    return 2 if main.policy.other.commander.get("type") == "one_vs_one" else 1

@@ -32,7 +32,9 @@ class HasSpaces(Protocol):
         """The gymnasium space of the actions of one env."""
 
 
-def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: HasSpaces) -> None:
+def check_model_shapes(
+    policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: HasSpaces, num_players: int = 1
+) -> None:
     """Compare ``policy.model`` with the spaces of the env.
 
     Only a network of ours is judged: what the keys mean to a policy or model of the user's is not known here.
@@ -41,6 +43,8 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
         policy_cls: the policy class; its ``default_model`` shows whose network it is.
         model_cfg: ``cfg.policy.model``.
         env: an env or env manager.
+        num_players: of a game; with several, the observation space may be that of all together, one after the other,
+            and actions are not compared.
 
     A network with fewer outputs than there are actions is warned about: it takes the first ones.
 
@@ -52,12 +56,13 @@ def check_model_shapes(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     wanted, found = model_cfg.get("obs_shape"), env.observation_space
     agents = _agent_num(model_cfg, env.action_space)
     if isinstance(found, spaces.Box) and is_shape(wanted):
-        # What one agent sees, where there are several.
-        seen = found.shape[1:] if agents is not None and found.shape[:1] == (agents,) else found.shape
+        # What one agent, or player, sees, where there are several.
+        together = agents if num_players == 1 else num_players
+        seen = found.shape[1:] if together is not None and found.shape[:1] == (together,) else found.shape
         if as_tuple(wanted) != seen:
             raise ConfigValueError(f"policy.model.obs_shape is {wanted}, but observations of the env are {found.shape}")
     wanted, found = model_cfg.get("action_shape"), env.action_space
-    count = _action_shape(found, agents)
+    count = _action_shape(found, agents) if num_players == 1 else None
     if count is not None and is_shape(wanted) and as_tuple(wanted) != count:
         if isinstance(found, spaces.Box):
             raise ConfigValueError(f"policy.model.action_shape is {wanted}, but actions of the env are {count}")

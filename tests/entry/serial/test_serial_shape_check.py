@@ -46,6 +46,14 @@ def test_a_contradiction_is_one_sentence(model, env, sentence):
     assert str(caught.value) == sentence
 
 
+def test_what_the_players_of_a_game_see_together():
+    check_model_shapes(DQNPolicy, {"obs_shape": [4, 8, 8]}, manager((2, 4, 8, 8)), num_players=2)
+    check_model_shapes(DQNPolicy, {"obs_shape": 4}, manager((4,)), num_players=2)
+    for shape, players in (((2, 4, 8, 8), 1), ((3, 4, 8, 8), 2)):
+        with pytest.raises(ConfigValueError, match=r"obs_shape is \[4, 8, 8\], but observations of the env are"):
+            check_model_shapes(DQNPolicy, {"obs_shape": [4, 8, 8]}, manager(shape), num_players=players)
+
+
 def test_a_network_for_the_first_actions_is_warned_about(caplog):
     check_model_shapes(DQNPolicy, {"action_shape": 2}, manager(action=spaces.Discrete(9)))
     assert [one.getMessage() for one in caplog.records] == [

@@ -5,6 +5,7 @@ Exceptions::
     DatasetError (ValueError)
     ├── DatasetFileError     the file is truncated, or has another format
     ├── DatasetFieldError    a field is missing, or has the wrong length, shape or type
+    ├── DatasetKeyError (KeyError)  a key of the config is missing
     └── DatasetValueError    NaN or infinity in a field
 """
 
@@ -30,6 +31,13 @@ _PART_BYTES = 1 << 20
 
 class DatasetError(ValueError):
     """A data set that cannot be learned from; the message names the file or field."""
+
+
+class DatasetKeyError(DatasetError, KeyError):
+    """A key of the config that a data set needs is missing. ``str()`` is the plain message, without quotes."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class DatasetFileError(DatasetError):
@@ -191,3 +199,17 @@ def offline_data_save_type(exp_data: Sequence[Any], expert_data_path: str, data_
     module, _, name = _SAVERS[data_type].partition(":")
     saver = cast(Callable[[Sequence[Any], str], None], getattr(importlib.import_module(module), name))
     saver(exp_data, expert_data_path)
+
+
+def needed_key(cfg: Mapping[str, Any], path: str) -> Any:
+    """The value at a path like ``policy.collect.data_path``.
+
+    Raises:
+        DatasetKeyError: there is none.
+    """
+    value: Any = cfg
+    for name in path.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            raise DatasetKeyError(f"the data set needs the config key {path}, which is missing")
+        value = value[name]
+    return value

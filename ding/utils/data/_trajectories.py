@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from ding.utils.data._dataset_files import Arrays, check_columns, read_hdf5
+from ding.utils.data._dataset_files import Arrays, check_columns, needed_key, read_hdf5
 from ding.utils.file_helper import read_file
 from ding.utils.normalizer_helper import DatasetNormalizer
 from ding.utils.registry_factory import DATASET_REGISTRY
@@ -108,12 +108,12 @@ class D4RLTrajectoryDataset(Dataset[Any]):
     REF_MAX_SCORE: ClassVar = {"halfcheetah": 12135.0, "walker2d": 4592.3, "hopper": 3234.3}
 
     def __init__(self, cfg: Config) -> None:
-        dataset = cfg["dataset"]
+        dataset = needed_key(cfg, "dataset")
         if dataset.get("env_type") == "atari":
             raise NotImplementedError("d4rl_trajectory reads no Atari logs; give trajectories with env_type='mujoco'")
-        self.context_len = int(dataset["context_len"])
-        path = dataset["data_dir_prefix"]
-        self.trajectories = _read_trajectories(path, float(dataset["rtg_scale"]))
+        self.context_len = int(needed_key(cfg, "dataset.context_len"))
+        path = needed_key(cfg, "dataset.data_dir_prefix")
+        self.trajectories = _read_trajectories(path, float(needed_key(cfg, "dataset.rtg_scale")))
         self._mean, self._std = np.zeros(1), np.ones(1)
         if any(one["states"].ndim > _VECTOR_AXES for one in self.trajectories):
             return
@@ -246,7 +246,7 @@ class SequenceDataset(Dataset[Any]):
         self.normed = bool(env.get("normed", False))
         discount = float(cfg["policy"]["learn"]["discount_factor"])
         self.discounts = (discount ** np.arange(self.max_path_length, dtype=np.float64)[:, None]).astype(np.float32)
-        arrays = read_d4rl(d4rl_path(cfg["policy"]["collect"]["data_path"], self.env_id))
+        arrays = read_d4rl(d4rl_path(needed_key(cfg, "policy.collect.data_path"), self.env_id))
         episodes = list(split_episodes(_sequence_steps(arrays), _sequence_ends(arrays, self.env_id)))
         for one in episodes:
             if one["terminals"].any() and env.get("termination_penalty") is not None:

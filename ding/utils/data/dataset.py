@@ -44,6 +44,7 @@ from ding.utils.data._dataset_files import (
     hdf5_save,
     mean_and_std,
     naive_save,
+    needed_key,
     offline_data_save_type,
     parts_of,
     read_hdf5,
@@ -134,7 +135,7 @@ class NaiveRLDataset(Dataset[Any]):
         if isinstance(cfg, list):
             self._data = cfg
             return
-        path = cfg if isinstance(cfg, str) else cfg["policy"]["collect"]["data_path"]
+        path = cfg if isinstance(cfg, str) else needed_key(cfg, "policy.collect.data_path")
         data = read_file(path)
         if not isinstance(data, list):
             raise TypeError(f"{path} holds a {type(data).__name__}, expected a list of transitions")
@@ -255,7 +256,7 @@ class HDF5Dataset(ColumnDataset):
     """
 
     def __init__(self, cfg: Config) -> None:
-        path = cfg["policy"]["collect"]["data_path"]
+        path = needed_key(cfg, "policy.collect.data_path")
         window = cfg.get("dataset", {})
         arrays = read_hdf5(path)
         self.context_len = int(window.get("context_len", 0))
@@ -302,7 +303,7 @@ class D4RLDataset(ColumnDataset):
     """
 
     def __init__(self, cfg: Config) -> None:
-        path = d4rl_path(cfg["policy"]["collect"]["data_path"], cfg.get("env", {}).get("env_id"))
+        path = d4rl_path(needed_key(cfg, "policy.collect.data_path"), cfg.get("env", {}).get("env_id"))
         super().__init__(_d4rl_transitions(read_d4rl(path)), where=path)
         self._set_statistics(cfg, -1.0, 1.0)
 
@@ -349,7 +350,7 @@ class MinariDataset(ColumnDataset):
 
     def __init__(self, cfg: Config) -> None:
         minari = require_extra("minari", "offline")
-        name = cfg["policy"]["collect"]["data_path"]
+        name = needed_key(cfg, "policy.collect.data_path")
         try:
             source = minari.load_dataset(name)
         except OSError as error:

@@ -171,5 +171,12 @@ def test_data_set_errors(tmp_path):
         create_dataset(cfg)
     with pytest.raises(DatasetError, match=r"policy\.collect\.data_type is missing: one of .*hdf5"):
         create_dataset(EasyDict(policy={"collect": {"data_path": "x"}}))
+    for kind, key in (
+        ("hdf5", "policy.collect.data_path"),
+        ("d4rl_trajectory", "dataset"),
+        ("naive", "policy.collect.d"),
+    ):
+        with pytest.raises(DatasetError, match=f"needs the config key {key}"):
+            create_dataset(EasyDict(policy={"collect": {"data_type": kind}}))
     with pytest.raises(KeyError, match="data_type"):
         offline_data_save_type([], str(tmp_path / "x"), "csv")

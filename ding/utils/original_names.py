@@ -164,10 +164,11 @@ NOT_BUILT = {
         "read_from_mc read_from_path read_from_redis read_from_rediscluster save_file_ceph save_file_redis "
         "save_file_rediscluster",
     ),
-    "the memory of transformers as wrappers of a model (r2d2_gtrxl keeps it in its policy)": _names(
-        "model.wrapper.model_wrappers",
-        "TransformerInputWrapper TransformerMemoryWrapper TransformerSegmentWrapper",
-    ),
+    "the memory of transformers as wrappers of a model (r2d2_gtrxl keeps it in its policy)": " ".join((
+        _names("model.wrapper.model_wrappers",
+               "TransformerInputWrapper TransformerMemoryWrapper TransformerSegmentWrapper"),
+        "model_wrapper:transformer_input model_wrapper:transformer_memory model_wrapper:transformer_segment",
+    )),
     "the HTTP servers and clients of DI-engine (ding.interaction has its own)": " ".join((
         _names("interaction.base", "CommonErrorCode flask_response"),
         _names("interaction.base.endpoint", "CommonErrorCode flask_response"),

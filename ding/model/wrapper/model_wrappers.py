@@ -33,6 +33,7 @@ from ding.model.wrapper._sample import (
 )
 from ding.model.wrapper._squashed import SquashedDeterministicSampleWrapper, SquashedSampleWrapper
 from ding.utils import did_you_mean
+from ding.utils.original_names import missing_type
 
 wrapper_name_map: dict[str, type[IModelWrapper]] = {
     "base": BaseModelWrapper,
@@ -82,7 +83,9 @@ def model_wrap(model: nn.Module | IModelWrapper, wrapper_name: str | None = None
         TypeError: no wrapper has that name.
     """
     if wrapper_name not in wrapper_name_map:
-        raise TypeError(f"unknown model wrapper {wrapper_name!r}.{did_you_mean(wrapper_name, wrapper_name_map)}")
+        missing = missing_type("model_wrapper", str(wrapper_name))
+        hint = f" {missing}" if missing else did_you_mean(wrapper_name, wrapper_name_map)
+        raise TypeError(f"unknown model wrapper {wrapper_name!r}.{hint}")
     if not isinstance(model, IModelWrapper):
         model = BaseModelWrapper(model)
         if wrapper_name == "base":

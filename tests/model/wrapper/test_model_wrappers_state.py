@@ -204,3 +204,8 @@ class TestHiddenState:
         assert output["action"].shape == (1,)
         assert len(output["prev_state"]) == 1
         wrapped.reset(data_id=[1])
+
+
+def test_wrappers_that_are_not_built_are_told():
+    with pytest.raises(TypeError, match=r"'transformer_input' belongs to the memory of transformers .* not built"):
+        model_wrap(torch.nn.Linear(1, 1), wrapper_name="transformer_input")

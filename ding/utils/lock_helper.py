@@ -3,7 +3,27 @@
 import enum
 import multiprocessing
 import threading
-from typing import IO, Any
+from typing import IO, Any, ClassVar
+
+
+class OwnLocks:
+    """Base of what holds locks or threads: a copy, and what is unpickled, makes its own.
+
+    A subclass lists these attributes in ``_own`` and makes them in ``_make_own``, which its constructor calls, too.
+    """
+
+    _own: ClassVar[tuple[str, ...]]
+
+    def _make_own(self) -> None:
+        """Make the attributes in ``_own``."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._make_own()
 
 
 class LockContextType(enum.Enum):

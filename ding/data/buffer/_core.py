@@ -41,11 +41,18 @@ class RecordCore:
         self._listeners: list[weakref.WeakMethod[Callable[[np.ndarray], None]]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the lock and who listens: a copy has a lock of its own, and its middleware listens anew."""
-        return {key: value for key, value in vars(self).items() if key not in ("lock", "_listeners")}
+        """What a copy is made of: the records (in the storage some arrays are views of others), and the generator.
+
+        A copy has a lock of its own, and its middleware listens anew.
+        """
+        with self.lock:
+            return {"size": self.size, "draws": self.draws, "grouped": self.grouped_keys(), "contents": self.contents()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=threading.RLock(), _listeners=[])
+        RecordCore.__init__(self, state["size"])
+        self.restore(state["contents"])
+        self.group_by(state["grouped"])
+        self.draws = state["draws"]
 
     # ------------------------------------------------------------------ changes
 

@@ -8,7 +8,13 @@ import numpy as np
 from ding.data.buffer.buffer import BufferedData, plain_list
 from ding.data.transition_batch import TransitionBatch
 
-MISSING = object()
+
+class _Missing:
+    def __reduce__(self) -> str:
+        return "MISSING"  # copies, and what is unpickled, are the object itself
+
+
+MISSING = _Missing()
 """Stands in a column of meta values where a record lacks the key."""
 _MAX_SERIAL = int(np.iinfo(np.int64).max)
 

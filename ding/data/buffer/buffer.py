@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
+from ding.utils.lock_helper import OwnLocks
+
 Metas: TypeAlias = "Mapping[str, Any] | Sequence[dict[str, Any] | None] | None"
 """Metas of K records: a dict of columns, or K dicts; ``None`` stands for none."""
 Middleware = Callable[..., Any]
@@ -64,16 +66,21 @@ def batch_aware(middleware: M) -> M:
     return middleware
 
 
-class Buffer(ABC):
+class Buffer(OwnLocks, ABC):
     """A collection of records of limited size, with middleware around its actions.
 
     Args:
         size: the most records it holds.
     """
 
+    _own = ("_lock",)
+
     def __init__(self, size: int) -> None:
         self.size = size
         self._middleware: list[Middleware] = []
+        self._make_own()
+
+    def _make_own(self) -> None:
         self._lock = threading.RLock()
 
     @abstractmethod

@@ -44,16 +44,12 @@ class DequeBuffer(Buffer):
     def __init__(self, size: int, sliced: bool = False) -> None:
         if isinstance(size, bool) or int(size) != size or size < 1:
             raise ValueError(f"the size of a buffer must be a positive int, got {size!r}")
-        super().__init__(int(size))
         self.sliced = sliced
         self._core = RecordCore(int(size))
+        super().__init__(int(size))
+
+    def _make_own(self) -> None:
         self._lock = self._core.lock
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=state["_core"].lock)
 
     # ------------------------------------------------------------------ push
 

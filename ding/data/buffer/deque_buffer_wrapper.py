@@ -88,6 +88,10 @@ class DequeBufferWrapper(Configurable):
             )
             self.buffer.use(self.priority)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy writes no curves, which would be mixed up with those of the original."""
+        return {**vars(self), "_tb_logger": None, "_owns_writer": False}
+
     # ------------------------------------------------------------------ data
 
     def push(self, data: "Samples | Mapping[str, Any]", cur_collector_envstep: int = -1) -> None:

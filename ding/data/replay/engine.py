@@ -180,6 +180,22 @@ class ReplayEngine:
         if rank0:
             self._monitor = PeriodicThruputMonitor(name, {"seconds": report_s}, self.logger, self.writer, self.counters)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy is made of: of the storage the rows, as some of its arrays are views of others.
+
+        A copy has a lock of its own. It writes no curves, which would be mixed up with those of the original.
+        """
+        with self.lock:
+            rows = (self.rows.options, self.rows.copied(self.ring.held()))
+            return {**vars(self), "lock": None, "writer": None, "_owns_writer": False, "rows": rows}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.lock = threading.RLock()
+        options, data = state["rows"]
+        self.rows = RowStore(self.size, options, self._log_turn)
+        self.rows.storage = filled_storage(data, self.ring.held(), self.size, options)
+
     # ------------------------------------------------------------------ life cycle
 
     def start(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from ding.data.replay.checks import number_within
 from ding.data.replay.errors import BufferArgumentError, BufferClosedError, BufferConfigError, RateLimitTimeout
 from ding.utils import did_you_mean
+from ding.utils.lock_helper import OwnLocks
 
 LIMIT_CONFIG: dict[str, Any] = {
     # (float or None) Times that each element is sampled on average. None: no limit.
@@ -51,7 +52,7 @@ class LimiterStatistics:
     waiting_samples: int
 
 
-class SampleRatioLimiter:
+class SampleRatioLimiter(OwnLocks):
     """Holds back the faster one of a collecting and a learning side.
 
     *The maths.* With I elements inserted and S sampled, the difference ``D = I * samples_per_insert - S`` is kept in
@@ -131,10 +132,15 @@ class SampleRatioLimiter:
         self._low, self._high = int((offset - error) * self._unit), int((offset + error) * self._unit)
         self._push_size, self._sample_size = push_size, sample_size
         self._clock = clock
-        self._changed = threading.Condition()
         self._inserts = self._samples = 0
-        self._waiting = [0, 0]
         self._closed = False
+        self._make_own()
+
+    _own = ("_changed", "_waiting")
+
+    def _make_own(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting = [0, 0]
 
     def _insert_allowed(self, count: int) -> bool:
         after = (self._inserts + count) * self._per_insert - self._samples * self._unit
@@ -298,7 +304,7 @@ def controller_of(control: Mapping[str, Any]) -> "ThruputController | None":
     return None if limit["max"] == math.inf and limit["min"] == 0 else ThruputController(control)
 
 
-class ThruputController:
+class ThruputController(OwnLocks):
     """Refuses pushes or samples that would take the ratio of recent pushes to recent samples out of its limits.
 
     Both counts fade: after ``window_seconds`` one per cent of them is left. The decay is worked out from the time that
@@ -324,9 +330,14 @@ class ThruputController:
         if not self._window > 0:
             raise BufferConfigError(f"window_seconds must be positive, got {self._window}")
         self._clock = clock
-        self._lock = threading.Lock()
         self._pushes = self._samples = 0.0
-        self._seen = clock()
+        self._make_own()
+
+    _own = ("_lock", "_seen")
+
+    def _make_own(self) -> None:
+        self._lock = threading.Lock()
+        self._seen = self._clock()
 
     def _decay(self) -> None:
         now = self._clock()

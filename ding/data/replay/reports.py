@@ -13,6 +13,7 @@ import numpy as np
 
 from ding.data.roles import Writer
 from ding.utils import LoggerFactory, remove_file, write_scalars
+from ding.utils.lock_helper import OwnLocks
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def _since_last_report(name: str, doc: str) -> Any:
     return property(get, put, doc=doc)
 
 
-class PeriodicThruputMonitor:
+class PeriodicThruputMonitor(OwnLocks):
     """Reports every ``cfg.seconds`` how much was pushed, sampled and removed, and how much there is.
 
     The report is a table in the log and the scalars ``<name>_sec/pushed_in``, ``sampled_out``, ``removed`` and
@@ -84,13 +85,22 @@ class PeriodicThruputMonitor:
         self.counters = counters or ThruputCounters()
         self.reported = {"pushed": 0, "sampled": 0, "removed": 0}
         self._name, self._seconds, self._logger, self._tb_logger, self._number = name, seconds, logger, tb_logger, 0
+        self._make_own()
+
+    # A copy of a buffer's monitor writes no curves, as the copy does not.
+    _own = ("_stop", "_thread")
+
+    def _make_own(self) -> None:
         self._stop = threading.Event()
         self._thread = threading.Thread(
-            target=_report_periodically, args=(weakref.ref(self), self._stop, seconds), name=f"{name} throughput",
-            daemon=True,
+            target=_report_periodically, args=(weakref.ref(self), self._stop, self._seconds),
+            name=f"{self._name} throughput", daemon=True,
         )  # fmt: skip
         weakref.finalize(self, self._stop.set)
         self._thread.start()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_tb_logger": None}
 
     def report(self) -> None:
         """Report now."""
@@ -168,7 +178,7 @@ def sample_summary(calls: Collection[SampleAttributes]) -> dict[str, float]:
     }
 
 
-class UsedDataRemover:
+class UsedDataRemover(OwnLocks):
     """Removes the files of used data in a thread of its own.
 
     Elements are dicts; ``data_id`` is the path of a file.
@@ -180,6 +190,12 @@ class UsedDataRemover:
 
     def __init__(self, path_data: "str | None" = None) -> None:
         self._path_data = path_data
+        self._make_own()
+
+    # What is queued stays with the original, and a copy has still to be started.
+    _own = ("_queue", "_thread")
+
+    def _make_own(self) -> None:
         self._queue: queue.Queue[str | None] = queue.Queue()
         self._thread: threading.Thread | None = None
 

@@ -1,9 +1,10 @@
 """What all ring buffers have in public, over a :class:`~ding.data.replay.engine.ReplayEngine`."""
 
+import copy
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from ding.data import TransitionBatch
 from ding.data.columns import take
@@ -33,6 +34,17 @@ class RingBuffer(IBuffer):
     ) -> None:
         self._cfg = deep_merge_dicts(self.default_config(), cfg)
         self.engine = ReplayEngine(self._cfg, self._report_seconds(), tb_logger, exp_name, instance_name, left)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A buffer with the same elements, priorities and state of the random generator, as of one moment.
+
+        It logs to the same text file and writes no curves. Used data it removes after :meth:`start` only.
+        """
+        twin = object.__new__(type(self))
+        memo[id(self)] = twin
+        with self.engine.lock:
+            vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
 
     @abstractmethod
     def _report_seconds(self) -> float:

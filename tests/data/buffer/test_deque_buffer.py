@@ -20,7 +20,7 @@ from ding.data.buffer import (
     apply_middleware,
 )
 from ding.data.buffer.deque_buffer import BufferIndex
-from ding.data.buffer.middleware import PriorityExperienceReplay
+from ding.data.buffer.middleware import PriorityExperienceReplay, sample_range_view
 from ding.data.columns import SchemaError
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
 
@@ -889,3 +889,48 @@ def test_copies_are_independent_and_keep_what_their_middleware_knows(copied):
     assert len(listening.buffer_idx) == 4
     assert {record.data for record in twin.sample(50, replace=True)} <= {1, 2, 3}
     assert buffer.count() == 0
+
+
+COPIES = pytest.mark.parametrize("copied", [copy.deepcopy, lambda item: pickle.loads(pickle.dumps(item))])  # noqa: S301
+
+
+@COPIES
+def test_copies_of_frames_that_are_stored_once_take_more(copied):
+    frames = torch.arange(7.0)[:, None].expand(7, 5000)
+    buffer = DequeBuffer(size=4)
+    buffer.extend(TransitionBatch({"obs": frames[:3].clone(), "next_obs": frames[1:4].clone()}))
+    twin = copied(buffer)
+    twin.extend(TransitionBatch({"obs": frames[4:6].clone(), "next_obs": frames[5:7].clone()}))
+    for name, first in (("obs", 0), ("next_obs", 1)):
+        held = [int(record.data[name].unique()) for record in twin.storage]
+        assert held == [1 + first, 2 + first, 4 + first, 5 + first]
+    assert buffer.count() == 3
+
+
+@COPIES
+def test_copies_know_which_records_lack_a_meta_and_draw_as_the_original(copied):
+    buffer = DequeBuffer(size=9)
+    buffer.extend(rows(1, 2))
+    buffer.extend(rows(3, 4), {"env": [7, 8]})
+    buffer.push(5, {"env": 9})
+    buffer.meta_index = ["env"]
+    buffer.sample(1)  # seeds the generator
+    twin = copied(buffer)
+    assert [record.meta for record in twin.storage] == [{}, {}, {"env": 7}, {"env": 8}, {"env": 9}]
+    assert twin.meta_index == {"env": [None, None, 7, 8, 9]}
+    indices = [[record.index for record in one.storage] for one in (buffer, twin)]
+    assert indices[0] == indices[1]
+    drawn = [[record.index for record in one.sample(3)] for one in (buffer, twin)]
+    assert drawn[0] == drawn[1]
+
+
+@COPIES
+def test_a_range_is_that_of_the_copy(copied):
+    buffer = DequeBuffer(size=9)
+    buffer.use(sample_range_view(buffer, -2))
+    for value in range(3):
+        buffer.push(value)
+    twin = copied(buffer)
+    for value in range(3, 6):
+        twin.push(value)
+    assert sorted(record.data for record in twin.sample(2)) == [4, 5]

@@ -1,6 +1,7 @@
 """A fixed part of a buffer."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ding.data.buffer.buffer import Buffer, Middleware, batch_aware
@@ -23,20 +24,20 @@ def sample_range_view(buffer_: Buffer, start: int | None = None, end: int | None
     """
     if start is None and end is None:
         raise SampleArgumentError("sample_range_view needs start or end")
+    # Not a closure: in a copy of the buffer this has to look at the copy.
+    return batch_aware(partial(_narrow, buffer_, slice(start, end)))
 
-    @batch_aware
-    def narrow(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if action != "sample":
-            return chain(*args, **kwargs)
-        places = range(buffer_.count())[slice(start, end)]
-        inner = args[3] if len(args) > 3 else kwargs.pop("sample_range", None)
-        if inner is not None:
-            places = places[inner]
-        sample_range = slice(places.start, places.stop, places.step)
-        if places.step < 0 and places.stop < 0:
-            sample_range = slice(places.start, None, places.step)
-        if len(args) > 3:
-            return chain(*args[:3], sample_range, *args[4:], **kwargs)
-        return chain(*args, sample_range=sample_range, **kwargs)
 
-    return narrow
+def _narrow(buffer: Buffer, part: slice, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    if action != "sample":
+        return chain(*args, **kwargs)
+    places = range(buffer.count())[part]
+    inner = args[3] if len(args) > 3 else kwargs.pop("sample_range", None)
+    if inner is not None:
+        places = places[inner]
+    sample_range = slice(places.start, places.stop, places.step)
+    if places.step < 0 and places.stop < 0:
+        sample_range = slice(places.start, None, places.step)
+    if len(args) > 3:
+        return chain(*args[:3], sample_range, *args[4:], **kwargs)
+    return chain(*args, sample_range=sample_range, **kwargs)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ding.rl_utils import q_nstep_td_data, q_nstep_td_error
+from ding.torch_utils.math_helper import usable_mask
 
 Network = Callable[[Any], Mapping[str, Any]]
 """Observations to ``logit`` ``[B, actions]``, and what else the algorithm's head gives."""
@@ -30,7 +31,7 @@ def next_action_mask(batch: Mapping[str, Any]) -> Any:
 
 def greedy(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """The best allowed action of each row: int64 ``[B]``."""
-    return (logit if mask is None else logit.masked_fill(mask <= 0, -torch.inf)).argmax(-1)
+    return (logit if mask is None else logit.masked_fill(usable_mask(mask) <= 0, -torch.inf)).argmax(-1)
 
 
 def double_q_values(network: Network, target_network: Network, batch: Mapping[str, Any]) -> tuple[Any, torch.Tensor]:

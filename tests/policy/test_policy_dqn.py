@@ -156,6 +156,9 @@ def test_double_q_uses_the_learner_for_the_choice_and_the_target_for_the_value()
     assert out["total_loss"] == pytest.approx((49.0 + 4.0) / 2)
     masked = {**sample, "next_action_mask": torch.tensor([1.0, 0.0])}
     assert policy.learn_mode.forward([masked])["priority"] == pytest.approx([3 + 0.5 * 40 - 1])
+    # A mask that forbids all is taken as one that allows all.
+    masked = {**sample, "next_action_mask": torch.zeros(2)}
+    assert policy.learn_mode.forward([masked])["priority"] == pytest.approx([7.0])
 
 
 def test_next_action_mask_of_the_sample_precedes_the_mask_of_the_observation():

@@ -9,11 +9,11 @@ import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from ding.data.env_batch import is_truncated
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.envs.env.making import find_spec
 from ding.envs.env.spaces import from_sample
+from ding.envs.env_wrappers import GymToGymnasiumWrapper
 from ding.utils import did_you_mean
 
 
@@ -25,7 +25,7 @@ class HasVectorForm(Protocol):
         """A vector env that steps ``num_envs`` envs of this kind together."""
 
 
-class AsGymnasium(gymnasium.Env[Any, Any]):
+class AsGymnasium(GymToGymnasiumWrapper):
     """An own :class:`BaseEnv` as an env of gymnasium; what a vector env cannot carry is the reward of several numbers.
 
     Discrete actions reach it as int64 ``(1,)``, as those of a policy do. ``options`` of a reset are not its business.
@@ -35,14 +35,13 @@ class AsGymnasium(gymnasium.Env[Any, Any]):
     """
 
     def __init__(self, env_fn: Callable[[], BaseEnv]) -> None:
-        self.env = env_fn()
-        if getattr(self.env, "observation_space", None) is None:
-            self.env.reset()  # a lazily built env knows its spaces only then
-        self.observation_space = self.env.observation_space
-        self.action_space = self.env.action_space
+        env = env_fn()
+        if getattr(env, "observation_space", None) is None:
+            env.reset()  # a lazily built env knows its spaces only then
+        super().__init__(env)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Seed it if there is a seed, and reset it."""
+        """Seed it by its method if there is a seed, and reset it."""
         if seed is not None:
             self.env.seed(seed)
         return self.env.reset(), {}
@@ -53,24 +52,14 @@ class AsGymnasium(gymnasium.Env[Any, Any]):
         Raises:
             TypeError: the reward is more than one number.
         """
-        obs, reward, done, info = self.env.step(from_sample(action))
+        obs, reward, terminated, truncated, info = super().step(from_sample(action))
         if np.size(reward) != 1:
             raise TypeError(f"env manager 'gym_vector' needs rewards of one number, found {reward!r}")
-        truncated = bool(done) and is_truncated(info)
-        return obs, float(np.asarray(reward).item()), bool(done) and not truncated, truncated, info
+        return obs, float(np.asarray(reward).item()), terminated, truncated, info
 
     def render(self) -> Any:
         """What it shows."""
         return self.env.render()
-
-    def close(self) -> None:
-        """Close it."""
-        self.env.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "env":
-            raise AttributeError(name)
-        return getattr(self.env, name)
 
 
 MODES = ("vector_entry_point", "sync", "async")

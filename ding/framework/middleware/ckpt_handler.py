@@ -44,8 +44,7 @@ class CkptSaver:
         self.save_finish = save_finish
         is_ckpt_dir = os.path.basename(os.path.normpath(save_dir)) == "ckpt"
         self.prefix = save_dir if is_ckpt_dir else os.path.join(save_dir, "ckpt")
-        self.last_save_iter = 0
-        self._saved_first = False
+        self.last_save_iter: int | None = None
         self.max_eval_value = -float("inf")
         self._learns, self._evaluates = plays(Role.LEARNER), plays(Role.EVALUATOR)
         os.makedirs(self.prefix, exist_ok=True)
@@ -53,7 +52,7 @@ class CkptSaver:
     def __call__(self, ctx: OnlineRLContext | OfflineRLContext) -> None:
         if self._learns and self.train_freq and self._is_due(ctx.train_iter):
             self._save(f"iteration_{ctx.train_iter}", ctx)
-            self.last_save_iter, self._saved_first = ctx.train_iter, True
+            self.last_save_iter = ctx.train_iter
         if self._evaluates and ctx.eval_value is not None and ctx.eval_value > self.max_eval_value:
             self._save("eval", ctx)
             self.max_eval_value = ctx.eval_value
@@ -62,8 +61,8 @@ class CkptSaver:
 
     def _is_due(self, train_iter: int) -> bool:
         if train_iter == 0:
-            return not self._saved_first
-        return train_iter - self.last_save_iter >= (self.train_freq or 0)
+            return self.last_save_iter is None
+        return train_iter - (self.last_save_iter or 0) >= (self.train_freq or 0)
 
     def _save(self, name: str, ctx: OnlineRLContext | OfflineRLContext) -> None:
         path = os.path.join(self.prefix, f"{name}.pth.tar")

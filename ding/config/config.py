@@ -30,8 +30,9 @@ from ding.config.errors import (
     MissingConfigError,
 )
 from ding.config.source import config_to_source, to_plain
-from ding.utils import did_you_mean
+from ding.utils import did_you_mean, registries
 from ding.utils.file_helper import write_text
+from ding.utils.own_code import OwnModule, execute, note_own_code
 
 
 def save_config_formatted(config_: Mapping[str, Any], path: str = "formatted_total_config.py") -> None:
@@ -127,9 +128,19 @@ def _execute(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigNotFoundError(f"{path}: there is no such config file")
     root, name = _dotted_name(path.resolve())
+    known = _registrations()
     with _search_path(root, path.resolve().parent):
         module = _run_module(path, name)
+    if _registrations() > known:
+        # Child processes need what the file registers.
+        note_own_code(OwnModule(path.stem, str(path.resolve()), by_path=True))
     return {k: v for k, v in vars(module).items() if not k.startswith("_")}
+
+
+def _registrations() -> int:
+    """How many names are registered with the library, and how many envs with gymnasium."""
+    gymnasium = sys.modules.get("gymnasium")
+    return sum(map(len, registries.values())) + (0 if gymnasium is None else len(gymnasium.registry))
 
 
 def _dotted_name(path: Path) -> tuple[Path, str]:
@@ -155,14 +166,15 @@ def _search_path(*folders: Path) -> Iterator[None]:
 
 
 def _run_module(path: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path, loader=_UncachedLoader(name, str(path)))
-    if spec is None or spec.loader is None:
+    loader = _UncachedLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if spec is None:
         raise ConfigRunError(f"{path}: the file cannot be loaded as a module")
     module = importlib.util.module_from_spec(spec)
     try:
         if "." in name:
             importlib.import_module(name.rpartition(".")[0])
-        spec.loader.exec_module(module)
+        execute(path, lambda: loader.exec_module(module))
     except SyntaxError as error:
         raise ConfigSyntaxError(f"{error.filename or path}:{error.lineno}: syntax error: {error.msg}") from error
     except ConfigError:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ding.config.errors import ExperimentDirError
 from ding.utils import get_rank, one_time_warning
+from ding.utils.own_code import refuse_in_import
 
 try:
     import fcntl
@@ -37,7 +38,9 @@ def create_experiment_dir(exp_name: str, renew_dir: bool) -> str:
 
     Raises:
         ExperimentDirError: the folder cannot be made (an ``OSError``, too).
+        MissingMainGuardError: this is called while a script of the user's is imported, which would train again.
     """
+    refuse_in_import()
     try:
         return _create(exp_name, renew_dir)
     except (OSError, ValueError) as error:

@@ -5,6 +5,7 @@ wrong option or config, with what is wrong; 128 + n stopped by signal n. Nothing
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import IO, Any
@@ -245,5 +246,10 @@ def _run(
 
 
 def main() -> None:
-    """Run the command line; the console script ``ding``."""
+    """Run the command line; the console script ``ding``.
+
+    Modules in the current folder are found, as with ``python -m ding``, but behind installed ones of the same name.
+    """
+    if not sys.flags.safe_path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     sys.exit(cli())

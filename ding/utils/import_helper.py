@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
+from ding.utils.own_code import importing, note_imported
+
 log = logging.getLogger(__name__)
 
 
@@ -28,7 +30,9 @@ def import_module(modules: Iterable[str]) -> None:
         raise TypeError(f"import_names must be a list of module names, got the text {modules!r}")
     for name in modules:
         try:
-            importlib.import_module(name)
+            with importing(name):
+                importlib.import_module(name)
+            note_imported(name)
         except ModuleNotFoundError as error:
             home = built_in_env_module(name)
             if home is not None:

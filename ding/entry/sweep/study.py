@@ -22,6 +22,7 @@ from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.status import RunStatus
 from ding.entry.view.views import PlainView
 from ding.utils import require_extra
+from ding.utils.own_code import refuse_in_import
 from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger("ding.entry")
@@ -72,6 +73,7 @@ class Sweep:
             RunInterrupted: a signal stopped the run (a ``SystemExit``); the same call goes on.
             RuntimeError: a process of several was killed; the same call begins its trial anew.
         """
+        refuse_in_import()
         self._check()
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         study = self.open()

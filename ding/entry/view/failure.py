@@ -21,6 +21,8 @@ _MISTAKES = (
     "ding.config.errors:ConfigError",
     "ding.utils.registry:UnknownNameError",
     "ding.utils.import_helper:MissingExtraError",
+    "ding.utils.own_code:OwnCodeError",
+    "ding.utils.own_code:MissingMainGuardError",
     "ding.utils.file_helper:FileRefusedError",
     "ding.policy.errors:PolicyConfigError",
     "ding.policy.errors:PolicyWeightsError",

@@ -1,9 +1,10 @@
 """Building gymnasium envs by id, and around given ones."""
 
 import difflib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
@@ -67,7 +68,7 @@ def _make(spec: EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
     # The callers keep to reset-before-step by themselves, so the guards would only cost time at every step.
     spec.disable_env_checker = True
     spec.order_enforce = False
-    if "render_mode" not in kwargs and "rgb_array" in _render_modes(spec):
+    if "render_mode" not in kwargs and _draws_to_arrays(spec):
         kwargs["render_mode"] = "rgb_array"
         if spec.entry_point in _DRAW_IN_STEP:
             return FramesOnDemand(gymnasium.make(spec, **kwargs))
@@ -113,9 +114,34 @@ def _register_all() -> list[str]:
     return missing
 
 
-def _render_modes(spec: EnvSpec) -> Sequence[str]:
+def _draws_to_arrays(spec: EnvSpec) -> bool:
+    """Whether the env has the render mode ``rgb_array`` and its constructor takes a render mode."""
     creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
-    return (getattr(creator, "metadata", None) or {}).get("render_modes", ())
+    modes = (getattr(creator, "metadata", None) or {}).get("render_modes", ())
+    return "rgb_array" in modes and takes_argument(creator, "render_mode")
+
+
+def takes_argument(creator: object, name: str) -> bool:
+    """Whether a class or function takes an argument of this name; those without a signature are taken to do so.
+
+    A constructor with ``**kwargs`` hands them to its parent, whose arguments decide.
+    """
+    classes = creator.__mro__ if isinstance(creator, type) else (creator,)
+    for one in classes:
+        made = vars(one).get("__init__") if isinstance(one, type) else one
+        if made is None:
+            continue
+        if made is object.__init__:
+            return False
+        try:
+            parameters = inspect.signature(cast(Callable[..., Any], made)).parameters
+        except (TypeError, ValueError):
+            return True
+        if name in parameters:
+            return True
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return False
+    return True
 
 
 def as_gymnasium(env: object) -> AnyEnv:

@@ -30,6 +30,7 @@ from ding.parallel.launch.role import Message, PermanentRoleError, Role, RoleCon
 from ding.parallel.launch.run_dir import RunDir
 from ding.parallel.launch.signals import STOP_SIGNALS, first_asks
 from ding.utils.credentials import RUN_TOKEN_VARIABLE
+from ding.utils.own_code import OwnModule, import_in_child, own_code
 from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger("ding.entry")
@@ -43,7 +44,11 @@ _ORPHAN_NEWS_S = 0.3
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """What a process of a role is started with. Pickled by cloudpickle, to the launcher's own child only."""
+    """What a process of a role is started with. Pickled by cloudpickle, to the launcher's own child only.
+
+    Attributes:
+        own_code: modules of the user's that a process imports first; filled when the spec is pickled.
+    """
 
     role: Role
     incarnation: int
@@ -52,9 +57,10 @@ class ChildSpec:
     token: str
     peers: dict[str, Any]
     show_level: int = logging.WARNING
+    own_code: tuple[OwnModule, ...] = ()
 
     def __reduce__(self) -> Any:
-        return _load_spec, (cloudpickle.dumps(dict(self.__dict__)),)
+        return _load_spec, (cloudpickle.dumps({**self.__dict__, "own_code": own_code()}),)
 
 
 def _load_spec(data: bytes) -> ChildSpec:
@@ -129,10 +135,11 @@ def take_message(context: RoleContext, message: Message) -> None:
         context.note_peer(message[1], message[2])
 
 
-def outcome_of(role: Role, context: RoleContext) -> tuple[int, Message | None]:
+def outcome_of(spec: ChildSpec, context: RoleContext) -> tuple[int, Message | None]:
     """Run the target of a role to its end; returns the exit code and the last message to the launcher."""
     try:
-        result = role.target(context)
+        import_in_child(spec.own_code)
+        result = spec.role.target(context)
     except BaseException as error:  # noqa: BLE001 - whatever the role's code raises is reported to the launcher
         permanent = isinstance(error, (PermanentRoleError, ConfigError))
         return 1, ("error", "".join(traceback.format_exception(error)), permanent, _pickled(error))
@@ -155,7 +162,7 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     logging.getLogger("ding").addHandler(to_user)
     pipe.begin(context)
     run_dir = RunDir.join(spec.run_dir)
-    code, message = outcome_of(spec.role, context)
+    code, message = outcome_of(spec, context)
     if code and message is not None:
         # The launcher shows the traceback when it matters; here it is for the role's log.
         logging.getLogger("ding").removeHandler(to_user)

@@ -72,7 +72,7 @@ class RoleThread:
         self.end.close()
 
     def _run(self, spec: ChildSpec) -> None:
-        code, message = outcome_of(spec.role, self._context)
+        code, message = outcome_of(spec, self._context)
         if code:
             logger.info("%s failed:\n%s", spec.role.name, message)
         self._pipe.finish(message)

@@ -534,3 +534,62 @@ class TestMakeGymEnv:
     def test_an_id_that_nobody_registered(self):
         with pytest.raises(ValueError, match="did you mean CartPole-v1"):
             make_gym_env("CartPol-v1")
+
+
+class NoModeEnv(gymnasium.Env):
+    """Can draw, but its constructor takes no render mode."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, **settings):
+        self.settings = settings
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 1.0, True, False, {}
+
+    def render(self):
+        return np.zeros((8, 8, 3), np.uint8)
+
+
+class PlainNoModeEnv(NoModeEnv):
+    def __init__(self):
+        super().__init__()
+
+
+class ModeOfParentEnv(NoModeEnv):
+    def __init__(self, render_mode=None, size=8):
+        super().__init__()
+        self.render_mode = render_mode
+
+
+class PassingEnv(ModeOfParentEnv):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+
+
+@pytest.mark.parametrize(("cls", "mode"), [(PlainNoModeEnv, None), (PassingEnv, "rgb_array")])
+def test_a_render_mode_is_handed_to_constructors_that_take_one(cls, mode, monkeypatch):
+    name = f"{cls.__name__}-v0"
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
+    gymnasium.register(name, entry_point=cls)
+    env = DingEnvWrapper({"env_id": name})
+    assert env.reset().shape == (2,)
+    assert env.unwrapped.render_mode == mode
+
+
+def test_an_env_without_the_argument_is_drawn_for_videos(tmp_path, monkeypatch):
+    pytest.importorskip("imageio", reason="videos need the extra 'video'")
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    gymnasium.register("Drawn-v0", entry_point=PlainNoModeEnv)
+    env = DingEnvWrapper({"env_id": "Drawn-v0"})
+    env.enable_save_replay(str(tmp_path))
+    env.reset()
+    env.step(np.array([0]))
+    env.close()
+    assert list(tmp_path.glob("*.mp4"))

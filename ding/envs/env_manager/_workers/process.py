@@ -21,6 +21,7 @@ from ding.envs.env_manager._workers.protocol import CLOSE, Command, Message, sen
 from ding.envs.env_manager._workers.shared_columns import SharedColumns
 from ding.envs.env_manager._workers.worker import DUMP_SIGNAL, WorkerSetup, worker_main
 from ding.utils.compression_helper import CloudPickleWrapper
+from ding.utils.own_code import own_code
 
 # Seconds that a hanging worker gets to write down where it hangs.
 DUMP_GRACE_S = 1.0
@@ -90,6 +91,7 @@ class WorkerProcess:
             parent_pid=os.getpid(),
             # The kernel ties the child to the thread that starts it, so only the main thread may ask for that.
             die_with_parent=self._context.get_start_method() != "forkserver" and _is_main_thread(),
+            own_code=() if forked else own_code(),
         )
         args = (setup, close_inherited) if forked else (setup,)
         self._process = self._context.Process(target=worker_main, args=args, daemon=True, name=f"env-{self.env_ids[0]}")

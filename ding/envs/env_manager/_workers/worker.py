@@ -29,6 +29,7 @@ from ding.envs.env_manager._errors import ENV_FAULTS, describe, traceback_text
 from ding.envs.env_manager._workers.protocol import COMPLETION, FIRST_STEP, MESSAGE, Command, Failure, Flag, Message
 from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
 from ding.utils.compression_helper import CloudPickleWrapper
+from ding.utils.own_code import OwnModule, import_in_child
 from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class WorkerSetup:
         completions: write end of the completion pipe.
         parent_pid: process id of the manager.
         die_with_parent: let the kernel kill the worker when the thread that started it ends.
+        own_code: modules of the user's that a process which is not forked imports before it builds its envs.
     """
 
     env_ids: list[int]
@@ -61,6 +63,7 @@ class WorkerSetup:
     completions: Connection
     parent_pid: int
     die_with_parent: bool
+    own_code: tuple[OwnModule, ...] = ()
 
 
 class DataProblem(Exception):
@@ -202,6 +205,7 @@ class EnvWorker:
         self._crash_log = log
 
     def _on_build(self) -> None:
+        import_in_child(self._setup.own_code)
         for env_id, env_fn in zip(self._setup.env_ids, self._setup.env_fns):
             self._attempt(Command.BUILD, self._build, env_id, env_fn)
 

@@ -80,7 +80,7 @@ class RoleActor:
         to_user = LogForwarder(self._send, spec.show_level)
         logging.getLogger("ding").addHandler(to_user)
         run_dir = RunDir.join(spec.run_dir)
-        code, message = outcome_of(spec.role, context)
+        code, message = outcome_of(spec, context)
         logging.getLogger("ding").removeHandler(to_user)
         if code and message is not None:
             logger.error("%s failed:\n%s", spec.role.name, message[1])

@@ -1,0 +1,222 @@
+"""Code of the user's own that a run needs: modules of ``import_names`` and files that register classes.
+
+This process notes what it imported (:func:`own_code`). Child processes that do not inherit its memory import the same
+(:func:`import_own_code`), and so does whoever loads the run later (``ding.config.run_code``).
+
+While such code is imported, no run may start: a script without ``if __name__ == "__main__":`` would train again. What
+trains or evaluates calls :func:`refuse_in_import` first. In a file that is run by its path, execution ends at that call
+with a warning, and what was defined above it counts; in a module it is an error.
+"""
+
+import importlib
+import importlib.util
+import logging
+import multiprocessing
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OwnModule:
+    """A module of the user's.
+
+    Attributes:
+        name: its dotted name; of a file that is run by its path, the stem.
+        file: absolute path; ``""`` where it has none.
+        by_path: whether it is run by its path, as a config file is, and cannot be imported by its name.
+    """
+
+    name: str
+    file: str = ""
+    by_path: bool = False
+
+
+class OwnCodeError(ImportError):
+    """A module of the user's cannot be imported; one sentence with its name or file."""
+
+
+class MissingMainGuardError(RuntimeError):
+    """A module starts a run when it is imported; the message names the missing guard."""
+
+
+class _StoppedAtRun(BaseException):
+    """Ends the execution of a file at the call that would start a run; not for ``except Exception`` of the user's."""
+
+
+_noted: dict[OwnModule, None] = {}
+_executed: set[str] = set()
+_state = threading.local()
+
+
+def note_own_code(module: OwnModule) -> None:
+    """Note that this process runs ``module``."""
+    _noted.setdefault(module)
+
+
+def note_imported(name: str) -> None:
+    """Note a module that was imported by its name; those of this package are left out."""
+    if name.partition(".")[0] not in ("ding", "dizoo"):
+        note_own_code(OwnModule(name, file_of(sys.modules.get(name))))
+
+
+def own_code() -> tuple[OwnModule, ...]:
+    """Return the modules of the user's that this process imported for its runs, in order."""
+    return tuple(_noted)
+
+
+def import_own_code(modules: Iterable[OwnModule]) -> None:
+    """Import modules that another process, or an earlier run, used; those that this process has already are left alone.
+
+    Raises:
+        OwnCodeError: a module is missing, or raises while it is imported.
+        MissingMainGuardError: a module starts a run when it is imported.
+    """
+    for module in modules:
+        if not is_loaded(module):
+            _import(module)
+        note_own_code(module)
+
+
+def import_in_child(modules: Iterable[OwnModule]) -> None:
+    """Import what the parent process imported; a module that cannot be imported here is warned about.
+
+    It may belong to an earlier run of the parent. Where it is needed, its absence shows at once.
+    """
+    for module in modules:
+        try:
+            import_own_code([module])
+        except (OwnCodeError, MissingMainGuardError) as error:
+            log.warning("%s", error)
+
+
+def is_loaded(module: OwnModule) -> bool:
+    """Whether this process has run the module: by its name, as its main script, or by its path."""
+    if module.name in sys.modules and not module.by_path:
+        return True
+    if not module.file:
+        return False
+    path = os.path.realpath(module.file)
+    return path in _executed or path in map(os.path.realpath, filter(None, map(file_of, list(sys.modules.values()))))
+
+
+def file_of(module: object) -> str:
+    """Return the absolute path of the source file of a module; ``""`` where it has none."""
+    file = getattr(module, "__file__", None)
+    return os.path.abspath(file) if isinstance(file, str) else ""
+
+
+def _import(module: OwnModule) -> None:
+    if module.by_path:
+        run_file(Path(module.file), module.name)
+        return
+    try:
+        with importing(module.name), _found(module):
+            importlib.import_module(module.name)
+    except (MissingMainGuardError, OwnCodeError):
+        raise
+    except Exception as error:  # whatever the user's own code raises
+        where = f" ({module.file})" if module.file else ""
+        raise OwnCodeError(
+            f"the module {module.name}{where}, which the run needs, cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+@contextmanager
+def _found(module: OwnModule) -> Iterator[None]:
+    """Put the folder in which the module was found at the end of the search path, where the module is not found."""
+    try:
+        missing = importlib.util.find_spec(module.name) is None
+    except (ImportError, ValueError):
+        missing = True
+    if missing and module.file:
+        path = Path(module.file)
+        depth = module.name.count(".") + (path.name == "__init__.py")
+        root = str(path.parents[depth]) if depth < len(path.parents) else ""
+        if root and root not in sys.path:
+            sys.path.append(root)
+    yield
+
+
+def run_file(path: Path, name: str) -> ModuleType:
+    """Run a file under ``name``, up to the call that would start a run; returns what it defined.
+
+    Raises:
+        OwnCodeError: there is no such file, or it raises.
+    """
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise OwnCodeError(f"{path}, which the run needs, is not there: it registers an env, a policy or a network")
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        execute(path, lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
+    except Exception as error:  # whatever the user's own code raises
+        raise OwnCodeError(f"{path}, which the run needs, cannot be run: {type(error).__name__}: {error}") from error
+    return module
+
+
+def execute(path: Path, run: Callable[[], object]) -> None:
+    """Call ``run``, which executes the file ``path``; it ends at the call that would start a run, with a warning."""
+    _executed.add(os.path.realpath(path))
+    try:
+        with importing(str(path), by_path=True):
+            run()
+    except _StoppedAtRun as stop:
+        log.warning(
+            "%s:%s starts a run when the file is imported: that run is left out, and so are the lines below it. Put "
+            'the call below `if __name__ == "__main__":`',
+            path,
+            _line_in(path, stop),
+        )
+    except BaseException:
+        _executed.discard(os.path.realpath(path))
+        raise
+
+
+def _line_in(path: Path, error: BaseException) -> int:
+    """The line of the file at which it was left."""
+    lines = [
+        number
+        for frame, number in traceback.walk_tb(error.__traceback__)
+        if os.path.realpath(frame.f_code.co_filename) == os.path.realpath(path)
+    ]
+    return lines[0] if lines else 0
+
+
+@contextmanager
+def importing(name: str, by_path: bool = False) -> Iterator[None]:
+    """While the block lasts, this thread imports the user's module ``name``: no run starts."""
+    before = getattr(_state, "importing", None)
+    _state.importing = (name, by_path)
+    try:
+        yield
+    finally:
+        _state.importing = before
+
+
+def refuse_in_import() -> None:
+    """End the import of a module that would start a run; return where nothing is imported.
+
+    Raises:
+        MissingMainGuardError: a module, or the script of a parent process, is imported.
+    """
+    current = getattr(_state, "importing", None)
+    if current is not None and current[1]:
+        raise _StoppedAtRun
+    child = getattr(multiprocessing.current_process(), "_inheriting", False)
+    if current is not None or child:
+        name = "the script of the parent process" if current is None else f"the module {current[0]}"
+        raise MissingMainGuardError(
+            f'{name} starts a run when it is imported; put the call below `if __name__ == "__main__":`'
+        )

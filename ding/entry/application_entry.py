@@ -22,6 +22,7 @@ from ding.entry.view.experiment import eval_folder, experiment_of
 from ding.entry.view.failure import failures_logged
 from ding.policy import create_policy
 from ding.rl_utils import get_nstep_return_data
+from ding.rollout import seed_evaluation
 from ding.utils import set_pkg_seed
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
@@ -62,7 +63,7 @@ def eval(
             state = state_dict if state_dict is not None else _load_state(cfg, load_path)
             _, env = env_managers(cfg, env_setting, collect=False)
         ends.callback(env.close)
-        env.seed(cfg.seed, dynamic_seed=False)
+        seed_evaluation(env, cfg.seed)
         folder = replay_path or cfg.env.get("replay_path", None)
         if folder:
             env.enable_save_replay(_folder_per_env(folder, env.env_num))

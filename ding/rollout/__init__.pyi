@@ -1,7 +1,10 @@
+from ding.rollout.evaluation import WARN_STEPS as WARN_STEPS
+from ding.rollout.evaluation import EndlessEpisodes as EndlessEpisodes
 from ding.rollout.evaluation import EvaluationError as EvaluationError
 from ding.rollout.evaluation import EvaluationRunner as EvaluationRunner
 from ding.rollout.evaluation import ReturnStatistics as ReturnStatistics
 from ding.rollout.evaluation import VectorEvalMonitor as VectorEvalMonitor
+from ding.rollout.evaluation import seed_evaluation as seed_evaluation
 from ding.rollout.players import Game as Game
 from ding.rollout.players import VectorStep as VectorStep
 from ding.rollout.players import as_policies as as_policies

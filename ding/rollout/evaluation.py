@@ -5,6 +5,7 @@ Exceptions::
     EvaluationError (RuntimeError)    an evaluation that cannot come to an end
 """
 
+import logging
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,86 @@ from ding.data.roles import EnvManager, EvalMode
 from ding.rollout.players import Game, Return, scalar, select
 from ding.rollout.record import ratio
 from ding.rollout.rollout import VectorStepper, drop_abnormal
+from ding.utils.seed import SeedTree
 
+logger = logging.getLogger(__name__)
+
+# Steps of an episode after which an evaluation warns; the longest episodes of Atari games have 27,000.
+WARN_STEPS = 30_000
 # Broken episodes of one env in a row after which the evaluation gives up instead of going on for ever.
 MAX_ABNORMAL_IN_A_ROW = 100
 
 
 class EvaluationError(RuntimeError):
     """An evaluation that cannot come to an end."""
+
+
+def seed_evaluation(env: EnvManager, seed: int | None = None) -> None:
+    """Let each episode of an evaluation start from a seed of its own, which is the same in all evaluations of a run.
+
+    Env ``i`` plays the episodes ``i``, ``i + env_num``, ``i + 2 * env_num``, ..., so that neither timing nor the number
+    of envs decides which episodes are played.
+
+    Args:
+        env: env manager. One without ``seed_episodes``, of the user's own, gets a fixed seed per env.
+        seed: seed of the run. ``None``: the envs have their seeds; those that are fixed (``dynamic_seed=False``) are
+            the seeds of first episodes, and those of further episodes are derived from them.
+    """
+    seed_episodes = getattr(env, "seed_episodes", None)
+    if seed is None:
+        if seed_episodes is not None:
+            seed_episodes()
+        return
+    tree = SeedTree(seed)
+
+    def seed_of(index: int) -> int:
+        return tree.derived("evaluator", index=index, purpose="evaluate")
+
+    if seed_episodes is not None:
+        seed_episodes(seed_of)
+    else:
+        env.seed([seed_of(index) for index in range(env.env_num)], dynamic_seed=False)
+
+
+class EndlessEpisodes:
+    """Warns of episodes of an evaluation that do not end, after ``warn_steps`` steps and each time they double.
+
+    Args:
+        env_num: number of envs.
+        warn_steps: steps of an episode; ``None`` for no warning.
+        key: config key of ``warn_steps``, for messages.
+
+    Raises:
+        ValueError: ``warn_steps`` is below 1.
+    """
+
+    def __init__(
+        self, env_num: int, warn_steps: int | None = WARN_STEPS, key: str = "policy.eval.evaluator.warn_steps"
+    ) -> None:
+        if warn_steps is not None and warn_steps < 1:
+            raise ValueError(f"{key} must be at least 1 or None, got {warn_steps}")
+        self._key = key
+        self._steps = np.zeros(env_num, dtype=np.int64)
+        self._next = math.inf if warn_steps is None else warn_steps
+
+    def note(self, env_ids: np.ndarray, done: np.ndarray) -> None:
+        """Count a step of these envs (int64 ``[N]``), whose episodes ended where ``done`` (bool ``[N]``) says so."""
+        self._steps[env_ids] += 1
+        self._steps[env_ids[done]] = 0
+        if len(env_ids) and self._steps[env_ids].max() >= self._next:
+            env_id = int(env_ids[self._steps[env_ids].argmax()])
+            logger.warning(
+                "an evaluation does not end: env %d made %d steps without the end of its episode. Limit episodes with "
+                "env.max_episode_steps, or raise %s where they are that long",
+                env_id,
+                self._steps[env_id],
+                self._key,
+            )
+            self._next *= 2
+
+    def restart(self, env_ids: set[int]) -> None:
+        """The episodes of these envs begin anew."""
+        self._steps[list(env_ids)] = 0
 
 
 class ReturnStatistics:
@@ -188,6 +262,7 @@ class EvaluationRunner:
         monitor: how many episodes each env has to play.
         game: how the envs are split among several players; ``None``: there is one.
         policy_kwargs: keyword arguments of each ``policy.forward``.
+        warn_steps: steps of an episode after which a warning says that it does not end; ``None`` for none.
 
     Attributes:
         num_env_steps: env steps so far, without abnormal ones.
@@ -201,12 +276,14 @@ class EvaluationRunner:
         monitor: "VectorEvalMonitor",
         game: Game | None = None,
         policy_kwargs: dict[str, Any] | None = None,
+        warn_steps: int | None = WARN_STEPS,
     ) -> None:
         self._stepper = VectorStepper(env, policies, game, transform_obs=True)
         self._monitor = monitor
         self._kwargs = [policy_kwargs or {} for _ in policies]
         self._num_abnormal = np.zeros(env.env_num, dtype=np.int64)
         self._active = set(range(env.env_num))
+        self._endless = EndlessEpisodes(env.env_num, warn_steps)
         # Such a manager cannot leave out the envs that have played their share: what they do is ignored.
         self._steps_together = bool(getattr(env, "steps_together", False))
         self.num_env_steps = 0
@@ -233,6 +310,7 @@ class EvaluationRunner:
         if not steps:
             return []
         timesteps, self.output = steps[0].timesteps, steps[0].output
+        self._endless.note(timesteps.env_ids, timesteps.done)
         env_ids = timesteps.env_ids.tolist()
         self.num_env_steps += sum(env_id in self._active for env_id in env_ids)
         return [
@@ -260,6 +338,7 @@ class EvaluationRunner:
                 )
             self._monitor.drop_video(env_id)
         if env_ids:
+            self._endless.restart(env_ids)
             self._stepper.restart(sorted(env_ids))
 
 

@@ -32,6 +32,7 @@ from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes
 from ding.policy import Policy, create_policy
+from ding.rollout import seed_evaluation
 from ding.utils import deep_merge_dicts, set_pkg_seed
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
@@ -323,7 +324,7 @@ class Agent:
         """
         env = self.make_envs("evaluator", env_num, context, debug)
         try:
-            env.seed(self.seed, dynamic_seed=False)
+            seed_evaluation(env, self.seed)
             return self._play(env, n_evaluator_episode)
         finally:
             env.close()

@@ -76,7 +76,8 @@ def serial_pipeline_plr(
 
     A level is what a procedurally generated env makes of one seed, which each of its episodes begins from. Training has
     the seeds 0 to ``level_replay.num_levels``; ``level_replay`` also has the settings of
-    ``ding.data.level_replay.LevelSampler``. Evaluations play new levels, with the most likely actions.
+    ``ding.data.level_replay.LevelSampler``. Evaluations play other levels, the same
+    ones each time, with the most likely actions.
 
     Other arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
@@ -85,7 +86,5 @@ def serial_pipeline_plr(
         view=view, strict=strict, callbacks=callbacks,
     )  # fmt: skip
     with opened_run(arguments) as run, run.parts(with_buffer=False) as parts:
-        parts.evaluator_dynamic_seed = True
-        parts.evaluator_env.seed(run.cfg.seed, dynamic_seed=True)
         run.train(parts, LevelReplayPath(parts, run.interruptible), "serial_plr")
         return parts.policy

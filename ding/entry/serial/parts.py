@@ -17,6 +17,7 @@ from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
 from ding.entry.serial.shape_check import check_action_kind, check_model_shapes, check_observations
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import Policy, create_policy
+from ding.rollout import seed_evaluation
 from ding.utils import LazyWriter, get_rank, set_pkg_seed
 from ding.worker import (
     BaseLearner,
@@ -115,8 +116,6 @@ class SerialParts:
     commander: BaseSerialCommander
     collector_env: EnvManager
     evaluator_env: EnvManager
-    #: Whether each episode of an evaluation draws a new seed.
-    evaluator_dynamic_seed: bool = False
     #: What else a saved run consists of, by its name there.
     saved: dict[str, HasState] = field(default_factory=dict)
 
@@ -166,7 +165,7 @@ def _build(
     if collects:
         ends.callback(collector_env.close)
         collector_env.seed(cfg.seed + rank * collector_env.env_num, dynamic_seed=dynamic_seed)
-    evaluator_env.seed(cfg.seed, dynamic_seed=False)
+    seed_evaluation(evaluator_env, cfg.seed)
     set_pkg_seed(cfg.seed + rank, use_cuda=cfg.policy.cuda)
     fields = ["learn", "collect", "eval", "command"] if collects else ["learn", "eval"]
     policy = create_policy(cfg.policy, model=model, enable_field=fields)

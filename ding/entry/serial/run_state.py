@@ -23,6 +23,7 @@ from ding.data.safe_file import SafeFileError, read_tree
 from ding.entry.serial.ongoing import load_ongoing
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.snapshot_folders import good_snapshots, own_folder
+from ding.rollout import seed_evaluation
 from ding.utils.checkpoint import (
     CLASSIC_SUFFIX,
     LEARNER,
@@ -81,7 +82,7 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
 
 def evaluate_anew(parts: SerialParts, random_state: dict[str, Any]) -> None:
     """New evaluations from known seeds; the global generators are as they were when the state was saved."""
-    parts.evaluator_env.seed(parts.cfg.seed, dynamic_seed=parts.evaluator_dynamic_seed)
+    seed_evaluation(parts.evaluator_env, parts.cfg.seed)
     _set_random_state(random_state)
 
 

@@ -161,6 +161,17 @@ class AbstractEnvManager(Configurable, ABC):
         if hasattr(self.action_space, "seed"):
             self.action_space.seed(first)
 
+    def seed_episodes(self, seed_of: Callable[[int], int] | None = None) -> None:
+        """Make evaluations comparable: each episode since a reset of all envs has a fixed seed of its own.
+
+        Vector envs that reset their envs by themselves get the seed of the first episode of each env only; their
+        further episodes follow from it.
+
+        Args:
+            seed_of: episode index -> seed; see :meth:`EnvLifecycle.seed_episodes`.
+        """
+        self._life.seed_episodes(seed_of)
+
     def enable_save_replay(self, replay_path: "list[str] | str | None") -> None:
         """Record the episodes from the next launch or reset on: one folder for all envs, one per env, None: do not.
 

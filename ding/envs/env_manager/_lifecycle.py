@@ -17,12 +17,13 @@ The class is not thread-safe: a manager that resets in the background guards it 
 
 import enum
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ding.envs.env_manager._errors import EnvDataError, EnvManagerError
+from ding.utils.seed import SeedTree
 
 SeedLike: TypeAlias = "int | Sequence[int] | Mapping[int, int]"
 ResetParam: TypeAlias = "Mapping[int, Any] | None"
@@ -63,6 +64,8 @@ class EnvLifecycle:
         states: of each env. Changed by the methods ``mark...`` only.
         ready_ids: ids of the envs in state RUN, ascending. Do not change the list.
         ready_array: the same as int64 ``[N]``, the same object until a state changes.
+        last_seeds: the seed that each env got last, ``None`` without one.
+        seeds_vary: whether each episode starts from a seed of its own, see :meth:`seed_episodes`.
     """
 
     def __init__(self, env_num: int, episode_num: float = math.inf) -> None:
@@ -72,6 +75,11 @@ class EnvLifecycle:
         self.episode_counts = [0] * env_num
         self._step_failures = [0] * env_num
         self.last_seeds: list[int | None] = [None] * env_num
+        self._given_seeds: list[int | None] = [None] * env_num
+        # Per env, the episodes that ended since all envs were reset together.
+        self._episode_index = [0] * env_num
+        self._seed_of: Callable[[int], int] | None = None
+        self.seeds_vary = False
         self._dynamic: list[bool | None] = [None] * env_num
         self._pending: set[int] = set()
         self._renewals = [0] * env_num
@@ -97,6 +105,7 @@ class EnvLifecycle:
         self.states = [state] * self.env_num
         self._find_ready()
         if state is EnvState.INIT:
+            self.rewind()
             self.episode_counts = [0] * self.env_num
             self._step_failures = [0] * self.env_num
 
@@ -124,6 +133,7 @@ class EnvLifecycle:
     def count_episode(self, env_id: int) -> bool:
         """Count a finished episode; whether the env has more episodes to play."""
         self._step_failures[env_id] = 0
+        self._episode_index[env_id] += 1
         self.episode_counts[env_id] += 1
         return self.episode_counts[env_id] < self.episode_num
 
@@ -160,8 +170,10 @@ class EnvLifecycle:
             AssertionError: a list of another length than there are envs, or an unknown env id.
         """
         seeds = self._seed_per_env(seed)
+        self._seed_of = None
         for env_id, value in seeds.items():
-            self.last_seeds[env_id] = value
+            self._given_seeds[env_id] = self.last_seeds[env_id] = value
+            self._episode_index[env_id] = 0
             self._dynamic[env_id] = dynamic_seed
             self._renewals[env_id] = 0
             self._pending.add(env_id)
@@ -183,32 +195,61 @@ class EnvLifecycle:
             f"seed must be an int, a list of ints or a non-empty dict env id -> int, not {type(seed).__name__}"
         )
 
+    def seed_episodes(self, seed_of: Callable[[int], int] | None = None) -> None:
+        """Start each episode of an env from a seed of its own, and from the same ones after each reset of all envs.
+
+        Args:
+            seed_of: returns the seed of an episode; env ``i`` plays the episodes ``i``, ``i + env_num``,
+                ``i + 2 * env_num``, ... ``None``: keep the function of an earlier call, else derive the seeds of an
+                env's further episodes from its own one. Envs without a seed, and those with a dynamic one, stay so.
+        """
+        self.seeds_vary = True
+        if seed_of is not None:
+            self._seed_of = seed_of
+            self.rewind()
+            self.last_seeds[:] = [seed_of(env_id) for env_id in range(self.env_num)]
+
+    def rewind(self) -> None:
+        """Begin with the first episodes again: all envs are about to be reset together."""
+        self._episode_index = [0] * self.env_num
+
+    def fixed_seed(self, env_id: int) -> int | None:
+        """Return the seed that the next episode must start from, ``None`` when its seed is dynamic or missing."""
+        index, seed = self._episode_index[env_id], None
+        if self._seed_of is not None:
+            seed = self._seed_of(env_id + index * self.env_num)
+        elif self._dynamic[env_id] is False:
+            seed = self._given_seeds[env_id]
+            if seed is not None and self.seeds_vary and index > 0:
+                seed = SeedTree(abs(seed)).derived("evaluator", index=index, purpose="evaluate")
+        if seed is not None:
+            self.last_seeds[env_id] = seed
+        return seed
+
     def take_seed(self, env_id: int) -> tuple[Any, ...] | None:
-        """Arguments for ``env.seed`` if a seed waits for this env, else ``None``; it no longer waits afterwards."""
-        if env_id not in self._pending:
-            return None
+        """Return the arguments for ``env.seed`` before a reset, ``None`` when the env needs no new seed."""
+        waits = env_id in self._pending
         self._pending.discard(env_id)
-        return self._seed_args(env_id)
+        if self.seeds_vary and (seed := self.fixed_seed(env_id)) is not None:
+            return seed, False
+        return self._seed_args(env_id) if waits else None
 
     def renewal_seed(self, env_id: int) -> tuple[Any, ...] | None:
         """Arguments for ``env.seed`` of a rebuilt env, ``None`` if its predecessor never got a seed.
 
-        With a static seed it is the same one. Else it is derived from it and from the number of rebuilds, so that the
-        run stays reproducible without playing the predecessor's episodes again.
+        A seed that an episode must start from stays. Else it is derived from the last one and from the number of
+        rebuilds, so that the run stays reproducible without playing the predecessor's episodes again.
         """
-        seed = self.last_seeds[env_id]
         self._pending.discard(env_id)
-        if seed is None:
+        fixed, last = self.fixed_seed(env_id), self.last_seeds[env_id]
+        if fixed is not None:
+            return fixed, False
+        if last is None:
             return None
-        if self._dynamic[env_id] is not False:
-            self._renewals[env_id] += 1
-            sequence = np.random.SeedSequence([abs(seed), self._renewals[env_id]])
-            self.last_seeds[env_id] = int(sequence.generate_state(1)[0] & 0x7FFFFFFF)
+        self._renewals[env_id] += 1
+        sequence = np.random.SeedSequence([abs(last), self._renewals[env_id]])
+        self.last_seeds[env_id] = int(sequence.generate_state(1)[0] & 0x7FFFFFFF)
         return self._seed_args(env_id)
-
-    def static_seed(self, env_id: int) -> int | None:
-        """The seed that every episode of this env starts from, ``None`` when its seed is dynamic or missing."""
-        return self.last_seeds[env_id] if self._dynamic[env_id] is False else None
 
     def _seed_args(self, env_id: int) -> tuple[Any, ...]:
         seed, dynamic = self.last_seeds[env_id], self._dynamic[env_id]
@@ -220,10 +261,11 @@ class EnvLifecycle:
         """Note the reset arguments and return the ids of the envs to reset.
 
         Args:
-            reset_param: ``None`` for all envs with the arguments they had; else env id -> keyword arguments, where
-                ``None`` keeps the noted ones.
+            reset_param: ``None`` for all envs with the arguments they had, which begin with their first episodes again
+                (see :meth:`rewind`); else env id -> keyword arguments, where ``None`` keeps the noted ones.
         """
         if reset_param is None:
+            self.rewind()
             return list(range(self.env_num))
         for env_id, kwargs in reset_param.items():
             if not 0 <= env_id < self.env_num:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.envs.env.base_env import BaseEnv
@@ -14,6 +15,7 @@ from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.envs.env.making import find_spec
 from ding.envs.env.spaces import from_sample
 from ding.envs.env_wrappers import GymToGymnasiumWrapper
+from ding.envs.env_wrappers._gym_api import accepts
 from ding.utils import did_you_mean
 
 
@@ -137,23 +139,32 @@ def _by_entry_point(ref: DingEnvWrapper, num_envs: int) -> VectorEnv:
     return gymnasium.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **ref.env_kwargs)
 
 
-def row_resetter(venv: VectorEnv) -> Callable[[np.ndarray], Any] | None:
+RowReset: TypeAlias = Callable[[np.ndarray, Sequence[int | None] | None], Any]
+"""Resets the rows of a mask, from their seeds (a sequence with one per env) if given; returns all observations."""
+
+
+def row_resetter(venv: VectorEnv) -> RowReset | None:
     """A function that resets the rows of a mask and returns all observations, for an env that has or allows one.
 
-    An env offers it as its method ``reset_rows(mask)``. gymnasium's vectorised CartPole has none, but its rows are
-    independent columns of one state array.
+    An env offers it as its method ``reset_rows(mask)`` or ``reset_rows(mask, seeds)``. gymnasium's vectorised CartPole
+    has none, but its rows are independent columns of one state array.
     """
     if hasattr(venv, "reset_rows"):
-        return venv.reset_rows
+        reset_rows = venv.reset_rows
+        return reset_rows if accepts(reset_rows, "seeds") else lambda mask, seeds: reset_rows(mask)
     if type(venv) is CartPoleVectorEnv:
         return partial(_reset_cartpole_rows, venv)
     return None
 
 
-def _reset_cartpole_rows(venv: CartPoleVectorEnv, mask: np.ndarray) -> np.ndarray:
+def _reset_cartpole_rows(venv: CartPoleVectorEnv, mask: np.ndarray, seeds: Sequence[int | None] | None) -> np.ndarray:
     rows = np.flatnonzero(mask)
     state: np.ndarray = venv.state  # type: ignore[assignment]
-    state[:, rows] = venv.np_random.uniform(venv.low, venv.high, size=(4, len(rows)))
+    if seeds is None:
+        state[:, rows] = venv.np_random.uniform(venv.low, venv.high, size=(4, len(rows)))
+    else:
+        for row in rows.tolist():
+            state[:, row] = np_random(seeds[row])[0].uniform(venv.low, venv.high, size=4)
     venv.steps[rows] = 0
     venv.prev_done[rows] = False
     return state.T.astype(np.float32)

@@ -54,9 +54,10 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     * SAME_STEP: it has reset them by itself; the final observation is taken from its info.
     * DISABLED (what this manager builds): they are reset at once by ``reset(options={'reset_mask': ...})``.
-    * NEXT_STEP: the vector env spends a step on the reset. A vector env with a method ``reset_rows(mask)`` (and
-      gymnasium's CartPole) is reset at once through it. Else a finished env is missing from ``ready_obs`` for one step,
-      and what the vector env returns for it in that step is its first observation and no transition.
+    * NEXT_STEP: the vector env spends a step on the reset. A vector env with a method ``reset_rows(mask)``, or
+      ``reset_rows(mask, seeds)`` (and gymnasium's CartPole), is reset at once through it. Else a finished env is
+      missing from ``ready_obs`` for one step, and what the vector env returns for it in that step is its first
+      observation and no transition.
 
     The infos of single envs are handed on for finished episodes only. ``info['eval_episode_return']`` is that of the
     env, or the sum of the rewards, float32 ``(1,)``.
@@ -176,7 +177,12 @@ class GymVectorEnvManager(AbstractEnvManager):
             seeds = [
                 _seed_of(self._life.renewal_seed(env_id)) if seed is None else seed for env_id, seed in enumerate(seeds)
             ]
-        return self._cast(self._timed_reset(partial(self._seeded_reset, seeds)))
+        obs = self._cast(self._timed_reset(partial(self._seeded_reset, seeds)))
+        if self._reset_rows is not None and self._life.seeds_vary and None not in seeds:
+            # The vector env may have one generator for all envs, and each episode needs its own.
+            rows = partial(self._reset_rows, np.ones(self.env_num, dtype=np.bool_), seeds)
+            obs = self._cast(self._timed_reset(rows))
+        return obs
 
     def _timed_reset(self, reset: Callable[[], Obs]) -> Obs:
         self._calling = True
@@ -204,10 +210,11 @@ class GymVectorEnvManager(AbstractEnvManager):
             return self._venv.reset(seed=int(mixed & 0x7FFFFFFF))[0]
 
     def _masked_reset(self, mask: np.ndarray) -> Columns:
+        seeds = [self._life.fixed_seed(env_id) if resets else None for env_id, resets in enumerate(mask.tolist())]
         if self._reset_rows is not None:
-            return self._cast(self._timed_reset(partial(self._reset_rows, mask)))
+            fixed = self._life.seeds_vary and seeds.count(None) == np.count_nonzero(~mask)
+            return self._cast(self._timed_reset(partial(self._reset_rows, mask, seeds if fixed else None)))
         if self._mode is AutoresetMode.DISABLED:
-            seeds = [self._life.static_seed(env_id) for env_id in range(self.env_num)]
             seed = None if all(value is None for value in seeds) else seeds
             reset = partial(self._venv.reset, seed=seed, options={"reset_mask": mask.copy()})
             return self._cast(self._timed_reset(reset)[0])

@@ -110,7 +110,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
         self._check_open()
         env_ids = self._life.remember_reset(reset_param)
         with self._closing_on_faults():
-            self._fleet.wait_for_resets(env_ids)
+            self._fleet.wait_for_resets(env_ids, rewind=reset_param is None)
 
     @contextmanager
     def _closing_on_faults(self) -> Iterator[None]:

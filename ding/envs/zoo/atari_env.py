@@ -1,5 +1,6 @@
 """Atari games (extra ``atari``), one at a time or many in one vector env."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import gymnasium
@@ -100,7 +101,8 @@ class _AleVector(VectorWrapper):
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Reset all games, or those of ``options['reset_mask']``."""
-        seeds = None if seed is None else np.array([-1 if value is None else value for value in np.atleast_1d(seed)])
+        given = None if seed is None else [-1 if value is None else value for value in np.atleast_1d(seed)]
+        seeds = None if given is None else np.array(given, dtype=np.int64)
         frames, infos = self.env.reset(seed=seeds, options=options)  # type: ignore[arg-type]
         self._lives = infos["lives"]
         return _scaled(frames), infos
@@ -111,9 +113,11 @@ class _AleVector(VectorWrapper):
         self._lives = np.where(truncated, 0, infos["lives"])
         return _scaled(frames), rewards, terminated, truncated, infos
 
-    def reset_rows(self, mask: np.ndarray) -> np.ndarray:
+    def reset_rows(self, mask: np.ndarray, seeds: Sequence[int] | None = None) -> np.ndarray:
         """Begin new games where the old ones are over, and not where only a life was lost; returns the frames."""
-        return self.reset(options={"reset_mask": mask & (self._lives == 0)})[0]
+        over = mask & (self._lives == 0)
+        seed = None if seeds is None else [seeds[row] for row in np.flatnonzero(over).tolist()]
+        return self.reset(seed=seed, options={"reset_mask": over})[0]
 
 
 def _scaled(frames: np.ndarray) -> np.ndarray:

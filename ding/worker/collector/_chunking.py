@@ -18,7 +18,8 @@ from easydict import EasyDict
 from ding.data import SchemaError, TransitionBatch
 from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, Samples, StateDict
 from ding.envs import create_env_manager, get_vec_env_setting
-from ding.rollout import INF, EpisodeRecord, Game, ReturnStatistics, Rollout, VectorStep
+from ding.rollout import INF, WARN_STEPS, EndlessEpisodes, EpisodeRecord, Game, ReturnStatistics, Rollout, VectorStep
+from ding.rollout.evaluation import seed_evaluation
 from ding.rollout.record import ratio
 from ding.torch_utils.weight_checks import misfit
 from ding.utils.compression_helper import get_data_compressor
@@ -46,6 +47,8 @@ PARALLEL_CONFIG: dict[str, Any] = {
     "deepcopy_obs": False,
     # Give the policy float32 tensors.
     "transform_obs": False,
+    # Steps of an episode of an evaluation after which a warning says that it does not end; None for no warning.
+    "warn_steps": WARN_STEPS,
 }
 
 
@@ -104,6 +107,9 @@ class ChunkingCollector(BaseParallelCollector):
         # Which version chose the action that an env was sent last.
         self._acted_iters = np.full((len(policies), env_num), -1, dtype=np.int64)
         self._episodes.begin(env_num)
+        if self._eval_flag:
+            key = "policy.collect.collector.warn_steps"
+            self._endless = EndlessEpisodes(env_num, self._options["warn_steps"], key)
         self._rollout = Rollout(
             self._env_manager,
             self._policies,
@@ -132,8 +138,11 @@ class ChunkingCollector(BaseParallelCollector):
         """See :meth:`BaseParallelCollector.start`; launches the envs first, or those of the task before again."""
         envs: Any = self._env_manager
         if (envs.closed or envs.done) and not self._end.is_set():
-            if not self._eval_flag and self._cfg.env.get("seed") is not None:
-                envs.seed(int(self._cfg.env.seed))
+            seed = self._cfg.env.get("seed")
+            if seed is not None and self._eval_flag:
+                seed_evaluation(envs, int(seed))
+            elif seed is not None:
+                envs.seed(int(seed))
             (envs.launch if envs.closed else envs.relaunch)()
         super().start()
 
@@ -258,6 +267,8 @@ class ChunkingCollector(BaseParallelCollector):
                 cutter.note_finished()
             cutter.flush_if_due()
         if steps:
+            if self._eval_flag:
+                self._endless.note(steps[0].timesteps.env_ids, steps[0].timesteps.done)
             if steps[0].timesteps.done.any():
                 for env_id, _ in rollout.end_episodes(steps):
                     self._end_episode(env_id)
@@ -343,6 +354,8 @@ class ChunkingCollector(BaseParallelCollector):
             "avg_sample_per_episode": ratio(count.train_sample_count, count.episode_count),
             "reward_mean": self._returns.mean,
             "reward_std": self._returns.std,
+            "reward_min": min(self._returns.last, default=0.0),
+            "reward_max": max(self._returns.last, default=0.0),
             "reward_raw": list(self._returns.last),
             "finish_time": datetime.now().timestamp(),
         }

@@ -8,7 +8,7 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data.roles import EnvManager, EvalMode, StateDict, Writer
-from ding.rollout import VectorEvalMonitor, as_policies
+from ding.rollout import VectorEvalMonitor, as_policies, seed_evaluation
 from ding.rollout.record import ratio, spread
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, Configurable, broadcast_object_list, get_world_size
 from ding.worker._component import EnvWorker, required_key
@@ -171,6 +171,7 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
             )
         monitor = VectorEvalMonitor(self._env.env_num, n_episode)
         policies = as_policies(self._policy)
+        seed_evaluation(self._env)
         self._env.reset()
         for policy in policies:
             policy.reset()

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from ding.rollout import EvaluationRunner, Game, episode_return
+from ding.rollout import WARN_STEPS, EvaluationRunner, Game, episode_return
 from ding.rollout.evaluation import plain_values
 from ding.utils import SERIAL_EVALUATOR_REGISTRY
 from ding.worker.collector.base_serial_evaluator import Policies, SaveCheckpoint, SerialEvaluator
@@ -22,6 +22,8 @@ class BattleInteractionSerialEvaluator(SerialEvaluator):
         "eval_freq": 50,
         # First train iteration at which reaching stop_value ends the training.
         "stop_from_iter": 1,
+        # Steps of an episode after which a warning says that it does not end; None for no warning.
+        "warn_steps": WARN_STEPS,
     }
 
     def _set_policy(self, policy: Policies | None) -> None:
@@ -59,7 +61,9 @@ class BattleInteractionSerialEvaluator(SerialEvaluator):
     ) -> tuple[bool, list[list[dict[str, Any]]]]:
         env, policies, monitor = self._started(n_episode)
         start = time.perf_counter()
-        runner = EvaluationRunner(env, policies, monitor, Game(len(policies)))
+        runner = EvaluationRunner(
+            env, policies, monitor, Game(len(policies)), warn_steps=self._cfg.get("warn_steps", WARN_STEPS)
+        )
         infos: list[list[dict[str, Any]]] = [[] for _ in policies]
         while not monitor.is_finished():
             for env_id, of_players in runner.step():

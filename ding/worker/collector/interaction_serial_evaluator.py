@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ding.data.roles import EnvManager
-from ding.rollout import EvaluationRunner, VectorEvalMonitor, episode_return
+from ding.rollout import WARN_STEPS, EvaluationRunner, VectorEvalMonitor, episode_return
 from ding.torch_utils import to_item
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, one_time_warning
 from ding.utils.render_helper import fps
@@ -30,6 +30,8 @@ class InteractionSerialEvaluator(SerialEvaluator):
         "figure_path": None,
         # First train iteration at which reaching stop_value ends the training.
         "stop_from_iter": 1,
+        # Steps of an episode after which a warning says that it does not end; None for no warning.
+        "warn_steps": WARN_STEPS,
     }
 
     _last_render_iter = -1
@@ -85,7 +87,9 @@ class InteractionSerialEvaluator(SerialEvaluator):
         render = force_render or self._should_render(train_iter, envstep)
         env, policies, monitor = self._started(n_episode)
         start = time.perf_counter()
-        runner = EvaluationRunner(env, policies, monitor, policy_kwargs=policy_kwargs)
+        runner = EvaluationRunner(
+            env, policies, monitor, policy_kwargs=policy_kwargs, warn_steps=self._cfg.get("warn_steps", WARN_STEPS)
+        )
         while not monitor.is_finished():
             if render:
                 monitor.update_video(env.ready_imgs)  # type: ignore[attr-defined]

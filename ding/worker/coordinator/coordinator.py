@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from easydict import EasyDict
+
 from ding.parallel.planes import DataPlane, open_planes
 from ding.utils import Configurable, build_logger, get_task_uid, import_module
 from ding.worker.coordinator.base_parallel_commander import BaseCommander, create_parallel_commander
@@ -89,7 +91,8 @@ class Coordinator(Configurable):
         self._coordinator_uid = get_task_uid()
         self._logger: logging.Logger = build_logger(f"{self._exp_name}/log", "coordinator", need_tb=False)[0] or log
         import_module(cfg["main"]["policy"]["other"]["commander"].get("import_names", []))
-        commander = create_parallel_commander(cfg["main"]) if commander is None else commander
+        if commander is None:
+            commander = create_parallel_commander(EasyDict({"seed": cfg.get("seed", 0), **cfg["main"]}))
         self._journal = journal or Journal(own["journal"] or ":memory:")
         collect = cfg["main"]["policy"].get("collect", {}).get("collector", {})
         self._command = Command(commander, self._journal, int(collect.get("collector_num", 1)))

@@ -11,7 +11,7 @@ from ding.worker.coordinator.base_parallel_commander import BaseCommander
 
 _VALUES = (
     "episode_count", "step_count", "avg_step_per_episode", "avg_time_per_step", "avg_time_per_episode", "reward_mean",
-    "reward_std",
+    "reward_std", "reward_min", "reward_max",
 )  # fmt: skip
 
 
@@ -85,6 +85,9 @@ class SoloCommander(BaseCommander):
         self._eval_interval = float(self._commander_cfg["eval_interval"])
         self._collector_env_cfg = _env_cfg(cfg["env"], "collector_episode_num")
         self._evaluator_env_cfg = _env_cfg(cfg["env"], "evaluator_episode_num")
+        if "seed" in cfg:
+            # Each evaluation plays the same episodes, whichever collector gets its task.
+            self._evaluator_env_cfg.setdefault("seed", cfg["seed"])
         self._policy = create_policy(copy.deepcopy(cfg["policy"]), enable_field=["command"]).command_mode
         self._log = CommanderLog(self._exp_name)
         self._end_flag = False

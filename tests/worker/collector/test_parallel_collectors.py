@@ -25,7 +25,7 @@ FINISH_KEYS = {
     "eval_flag", "env_num", "duration", "train_iter", "collector_done", "predefined_episode_count",
     "real_episode_count", "step_count", "sample_count", "avg_time_per_episode", "avg_time_per_step",
     "avg_time_per_train_sample", "avg_step_per_episode", "avg_sample_per_episode", "reward_mean", "reward_std",
-    "reward_raw", "finish_time", "collect_setting",
+    "reward_min", "reward_max", "reward_raw", "finish_time", "collect_setting",
 }  # fmt: skip
 
 

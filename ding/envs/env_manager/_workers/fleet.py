@@ -131,10 +131,17 @@ class EnvFleet:
         """Whether among the envs that answered there is one whose episode goes on."""
         return any(self._store.goes_on(env_id) for env_id in self._answered)
 
-    def wait_for_resets(self, env_ids: Iterable[int]) -> None:
-        """Reset these envs and wait until they are; steps of them that are under way are waited for and dropped."""
+    def wait_for_resets(self, env_ids: Iterable[int], rewind: bool) -> None:
+        """Reset these envs and wait until they are; steps of them that are under way are waited for and dropped.
+
+        Args:
+            rewind: whether the envs begin with their first episodes again, see :meth:`EnvLifecycle.rewind`.
+        """
         wanted = set(env_ids)
         self._pump_while(lambda: bool(wanted & (self._stepping | self._resetting)))
+        if rewind:
+            # Not earlier: a step that was under way may have ended an episode.
+            self._life.rewind()
         for env_id in env_ids:
             self._answered.discard(env_id)
             self._store.forget(env_id)

@@ -15,7 +15,14 @@ from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware.trees import TreeMode, TreePolicy
 from ding.framework.task import Role, current_task
-from ding.rollout import EvaluationRunner, VectorEvalMonitor, episode_return, v1_interface
+from ding.rollout import (
+    WARN_STEPS,
+    EvaluationRunner,
+    VectorEvalMonitor,
+    episode_return,
+    seed_evaluation,
+    v1_interface,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +70,15 @@ def interaction_evaluator(
     Raises:
         TypeError: by the middleware: the context is that of no training.
     """
-    env.seed(cfg.seed, dynamic_seed=False)
+    seed_evaluation(env, cfg.seed)
     name = "/".join(f"{key}({value})" for key, value in kwargs.items())
     due = _every(cfg.policy.eval.evaluator.eval_freq)
 
     def evaluate(ctx: RLContext) -> None:
         if not due(ctx):
             return
-        monitor, output = play_episodes(env, policy, cfg.env.n_evaluator_episode, render, kwargs)
+        warn_steps = cfg.policy.eval.evaluator.get("warn_steps", WARN_STEPS)
+        monitor, output = play_episodes(env, policy, cfg.env.n_evaluator_episode, render, kwargs, warn_steps)
         note_evaluation(ctx, monitor, output, cfg.env.stop_value, name)
 
     return evaluate
@@ -95,7 +103,7 @@ def interaction_evaluator_ttorch(
         stop_value: the mean return at which the task ends.
         eval_freq: train iterations between two evaluations.
     """
-    env.seed(seed, dynamic_seed=False)
+    seed_evaluation(env, seed)
     mode: Any = TreeMode(policy, "eval")
     due = _every(eval_freq)
 
@@ -157,9 +165,15 @@ def _every(eval_freq: int) -> Callable[[RLContext], bool]:
 
 
 def play_episodes(
-    env: EnvManager, policy: EvalMode, n_episode: int, render: bool, policy_kwargs: dict[str, Any]
+    env: EnvManager,
+    policy: EvalMode,
+    n_episode: int,
+    render: bool,
+    policy_kwargs: dict[str, Any],
+    warn_steps: int | None = WARN_STEPS,
 ) -> tuple[VectorEvalMonitor, dict[str, Any]]:
     """Play episodes; returns how they went, and what :func:`interaction_evaluator` says of outputs and video."""
+    seed_evaluation(env)
     if env.closed:
         env.launch()
     else:
@@ -167,7 +181,7 @@ def play_episodes(
     policy.reset()
     envs: Any = v1_interface(env)
     monitor = VectorEvalMonitor(env.env_num, n_episode)
-    runner = EvaluationRunner(envs, [policy], monitor, policy_kwargs=policy_kwargs)
+    runner = EvaluationRunner(envs, [policy], monitor, policy_kwargs=policy_kwargs, warn_steps=warn_steps)
     while not monitor.is_finished():
         if render:
             monitor.update_video(envs.ready_imgs)

@@ -132,6 +132,7 @@ SHARED_MEANINGS = {
     "is_slippery": "(bool) Whether a move may go aside.",
     "action_clip": "(bool) Whether actions are clipped to the bounds of the action space.",
     "flat_obs": "(bool) Whether an observation is one vector instead of a picture of the grid.",
+    "shared_norm": "(bool) Whether `obs_norm` and `reward_norm` have one set of statistics for all envs of a run.",
     "norm_obs.use_norm": "(bool) Whether observations are standardised by their running mean and deviation.",
     "continuous": "(bool) Whether actions are continuous.",
     "max_episode_steps": "(int) Steps after which an episode is truncated.",

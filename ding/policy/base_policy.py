@@ -18,11 +18,13 @@ from ding.policy._create import create_policy, get_policy_cls, use_threads
 from ding.policy._distributed import broadcast_module
 from ding.policy._gradient_buckets import average_gradients, backward_in_step
 from ding.policy._loading import load_parts
+from ding.policy._normalized_state import loading_statistics, with_statistics
 from ding.policy._optimization import learn_forward, skip_nonfinite
 from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, read_out
 from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.policy.original_attributes import original_attribute, warn_of_unread
+from ding.rl_utils.normalization import Normalization
 from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module
 from ding.torch_utils.graph.flat_parameters import flatten_parameters
@@ -172,8 +174,8 @@ class Policy(ABC):
             self._monitor_vars_learn,
             self._get_attribute,
             self._set_attribute,
-            self._state_dict_learn,
-            self._load_state_dict_learn,
+            with_statistics(self._state_dict_learn, self._get_normalization()),
+            loading_statistics(self._load_state_dict_learn, self._get_normalization()),
         )
 
     @property
@@ -186,8 +188,8 @@ class Policy(ABC):
             self._reset_collect,
             self._get_attribute,
             self._set_attribute,
-            self._state_dict_collect,
-            self._load_state_dict_collect,
+            with_statistics(self._state_dict_collect, self._get_normalization()),
+            loading_statistics(self._load_state_dict_collect, self._get_normalization()),
         )
 
     @property
@@ -198,8 +200,8 @@ class Policy(ABC):
             self._reset_eval,
             self._get_attribute,
             self._set_attribute,
-            self._state_dict_eval,
-            self._load_state_dict_eval,
+            with_statistics(self._state_dict_eval, self._get_normalization()),
+            loading_statistics(self._load_state_dict_eval, self._get_normalization()),
         )
 
     # What an algorithm implements.
@@ -403,6 +405,13 @@ class Policy(ABC):
     def _set_attribute(self, name: str, value: object) -> None:
         """Set ``_<name>``."""
         setattr(self, "_" + name, value)
+
+    def _get_normalization(self) -> Normalization:
+        """The statistics of observations and rewards, which belong to the state of the policy."""
+        found = vars(self).get("_normalization")
+        if found is None:
+            found = self._normalization = Normalization()
+        return found
 
     def _get_batch_size(self) -> Any:
         return self._setting("batch_size", "learn")

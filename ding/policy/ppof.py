@@ -10,6 +10,7 @@ from easydict import EasyDict
 from ding.data import TransitionBatch
 from ding.data.roles import StateDict
 from ding.model import PPOFModel
+from ding.policy._normalized_state import KEY
 from ding.policy._optimization import clipping_adam
 from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import PPOLoss, PPOSettings, ppo_loss
@@ -26,6 +27,7 @@ from ding.rl_utils import (
     gae,
     gae_data,
 )
+from ding.rl_utils.normalization import Normalization
 from ding.rl_utils.value_rescale import inv_symlog, symlog, value_inv_transform, value_transform
 from ding.torch_utils.device import place_module
 from ding.utils import POLICY_REGISTRY, RunningMeanStd
@@ -112,6 +114,8 @@ class PPOFPolicy:
 
     def __init__(self, cfg: EasyDict, model: torch.nn.Module, enable_mode: list[str] | None = None) -> None:
         self._cfg = cfg
+        #: Statistics of observations and rewards.
+        self.normalization = Normalization()
         for key, known in (("action_space", _SAMPLERS), ("value_norm", _VALUE_NORMS)):
             if cfg[key] not in known:
                 raise PolicyConfigError(f"{key}: {cfg[key]!r} is unknown.{did_you_mean(str(cfg[key]), known)}")
@@ -223,16 +227,22 @@ class PPOFPolicy:
         return
 
     def state_dict(self) -> StateDict:
-        """``model``, and where this policy learns ``optimizer`` and ``value_norm``, the statistics of the returns."""
+        """``model``; where this policy learns ``optimizer`` and ``value_norm``, the statistics of the returns; and
+        ``normalization`` where envs have ``obs_norm`` or ``reward_norm``.
+        """
         state: StateDict = {"model": self._model.state_dict()}
         if "_optimizer" in vars(self):
             state["optimizer"] = self._optimizer.state_dict()
             state["value_norm"] = self._running_mean_std.state_dict()
-        return state
+        return state | ({KEY: found} if (found := self.normalization.state_dict()) else {})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Load what :meth:`state_dict` returned; the original API has no ``value_norm``."""
         self._model.load_state_dict(state_dict["model"])
+        if state_dict.get(KEY):
+            self.normalization.load_state_dict(state_dict[KEY])
+        else:
+            self.normalization.note_state_without()
         if "_optimizer" in vars(self):
             parts: dict[str, Any] = {"optimizer": self._optimizer, "value_norm": self._running_mean_std}
             for key in parts.keys() & state_dict.keys():

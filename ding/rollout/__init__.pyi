@@ -17,5 +17,6 @@ from ding.rollout.rollout import Rollout as Rollout
 from ding.rollout.rollout import Sent as Sent
 from ding.rollout.rollout import VectorStepper as VectorStepper
 from ding.rollout.rollout import drop_abnormal as drop_abnormal
+from ding.rollout.rollout import statistics_of as statistics_of
 from ding.rollout.rollout import v1_interface as v1_interface
 from ding.rollout.trajectory_store import TrajectoryStore as TrajectoryStore

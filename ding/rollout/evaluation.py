@@ -278,7 +278,7 @@ class EvaluationRunner:
         policy_kwargs: dict[str, Any] | None = None,
         warn_steps: int | None = WARN_STEPS,
     ) -> None:
-        self._stepper = VectorStepper(env, policies, game, transform_obs=True)
+        self._stepper = VectorStepper(env, policies, game, transform_obs=True, evaluates=True)
         self._monitor = monitor
         self._kwargs = [policy_kwargs or {} for _ in policies]
         self._num_abnormal = np.zeros(env.env_num, dtype=np.int64)

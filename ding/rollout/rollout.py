@@ -1,6 +1,7 @@
 """A rollout: environments stepped with policies, each timestep beside what caused it, and what is kept of the steps."""
 
 import copy
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,9 +12,13 @@ import torch
 from ding.data import BaseEnvTimestep, EnvBatch, SchemaError, TimestepBatch, is_batched
 from ding.data.columns import Columns, concat, map_leaves, take
 from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, Samples
+from ding.envs.env_manager._normalized import NormalizedEnvManager
+from ding.rl_utils.normalization import Normalization
 from ding.rollout.players import Game, VectorStep, episode_return, own_return, scalar, select
 from ding.rollout.record import EpisodeRecord, Segments, Taken
 from ding.torch_utils import to_ndarray, to_tensor
+
+logger = logging.getLogger(__name__)
 
 Infos = list[dict[str, Any]]
 
@@ -231,6 +236,7 @@ class VectorStepper:
         transform_obs: hand float32 tensors to the policies; what is joined to the timesteps stays as the manager
             gave it.
         copy_obs: keep copies of the observations (for managers that write into arrays which they handed out).
+        evaluates: leave the statistics of observations as they are.
 
     Attributes:
         sent: what the players saw and gave in the last call of :meth:`act`, until :meth:`join` needs it.
@@ -243,9 +249,12 @@ class VectorStepper:
         game: Game | None = None,
         transform_obs: bool = False,
         copy_obs: bool = False,
+        evaluates: bool = False,
     ) -> None:
         self.env = env
         self.policies = list(policies)
+        if isinstance(env, NormalizedEnvManager):
+            _use_statistics(env, self.policies, evaluates)
         self._game = game
         self._transform_obs = transform_obs
         self._copy_obs = copy_obs
@@ -365,8 +374,28 @@ def drop_abnormal(steps: list[VectorStep]) -> tuple[list[VectorStep], np.ndarray
     return [step.take(kept) for step in steps], env_ids[sorted(abnormal)]
 
 
+def statistics_of(policy: "CollectMode | EvalMode") -> Normalization | None:
+    """Return the statistics of observations and rewards that belong to a policy; ``None`` for one that keeps none."""
+    try:
+        found = policy.get_attribute("normalization")
+    except (AttributeError, KeyError, NotImplementedError):
+        found = getattr(policy, "normalization", None)
+    return found if isinstance(found, Normalization) else None
+
+
+def _use_statistics(env: NormalizedEnvManager, policies: "Sequence[CollectMode | EvalMode]", evaluates: bool) -> None:
+    """Have an env manager normalise by the statistics of the first policy that keeps some."""
+    found = next(filter(None, map(statistics_of, policies)), None)
+    if found is None:
+        logger.warning("the policy keeps no statistics: those of obs_norm and reward_norm are in no checkpoint")
+    else:
+        env.use(found, evaluates)
+
+
 def v1_interface(env: EnvManager) -> EnvManager:
     """``env`` itself, or, of a manager of the v2 interface (``base_v2``, ``subprocess_v2``), its view of the v1 one.
+
+    Of a manager whose envs normalise, the view in which the run does it. Called before the manager is launched.
 
     The class decides and not the manager, which hands on attributes of its envs.
 
@@ -375,6 +404,9 @@ def v1_interface(env: EnvManager) -> EnvManager:
     """
     if not hasattr(env, "launch"):
         raise TypeError(f"expected an env manager (see ding.envs.create_env_manager), found {type(env).__name__}")
+    normalized = env.run_view() if hasattr(type(env), "run_view") else None  # type: ignore[attr-defined]
+    if normalized is not None:
+        return normalized
     return env.as_dict_form() if hasattr(type(env), "as_dict_form") else env  # type: ignore[attr-defined]
 
 

@@ -51,6 +51,11 @@ class RunningMeanStd:
         self._var = m2 / total
         self._count = total
 
+    @property
+    def count(self) -> float:
+        """How many values were taken in, plus ``epsilon``."""
+        return self._count
+
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance, each float64 ``shape``."""
         return self._mean, self._var

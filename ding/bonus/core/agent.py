@@ -6,6 +6,7 @@ train iter          one optimisation step
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ from ding.bonus.config import get_instance_config, limit_of, successor_of
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, wrappers_for
 from ding.bonus.core.joined_video import join_videos
-from ding.bonus.core.observations import batch_of, inner_batch_of
+from ding.bonus.core.observations import batch_of, inner_batch_of, normalized_batch
 from ding.bonus.core.training import Middleware, Trainer, learning_steps
 from ding.config import compile_config
 from ding.data import DequeBuffer
@@ -28,11 +29,12 @@ from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
 from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
 from ding.entry.view.experiment import best_checkpoint
 from ding.envs import BaseEnv, setup_ding_env_manager
+from ding.envs.env.norms import defer_norms
 from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes
 from ding.policy import Policy, create_policy
-from ding.rollout import seed_evaluation
+from ding.rollout import seed_evaluation, statistics_of
 from ding.utils import deep_merge_dicts, set_pkg_seed
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
@@ -103,6 +105,9 @@ class Agent:
         self.exp_name: str = self.cfg.exp_name
         set_pkg_seed(seed, use_cuda=self.cfg.policy.cuda)
         self.policy = self._make_policy(model)
+        norms, self._statistics = defer_norms(self.env), statistics_of(self.eval_mode)
+        if norms is not None and self._statistics is not None:
+            self._statistics.activate(norms)
         if hasattr(self.policy.learn_mode, "get_attribute"):  # compact policies have none
             check_action_kind(policy_type, self.policy.learn_mode.get_attribute("model"), self.env)
         if model is None:
@@ -366,7 +371,7 @@ class Agent:
         env = self.make_envs("collector", env_num, context, debug)
         try:
             ctx = OnlineRLContext(collect_kwargs=self._greedy())
-            with Task().start(ctx=ctx):
+            with Task().start(ctx=ctx), self._statistics.frozen() if self._statistics else nullcontext():
                 self.collector(cfg, env)(ctx)
         finally:
             env.close()
@@ -391,6 +396,8 @@ class Agent:
             AgentConfigError: the shape of ``obs`` is neither.
         """
         batch, is_single = inner_batch_of(obs, self.env) or batch_of(obs, self.env.observation_space)
+        if self._statistics is not None:
+            batch = normalized_batch(batch, self._statistics)
         mode: Any = self.eval_mode if deterministic else self.collect_mode
         outputs = mode.forward(batch, **({} if deterministic else self._greedy()))
         mode.reset(None)
@@ -428,7 +435,7 @@ class Agent:
         try:
             found = state if isinstance(state, Mapping) else read_file(state)
             # A checkpoint for acting holds the model only.
-            mode = self.policy.eval_mode if set(found) == {"model"} else self.policy.learn_mode
+            mode = self.policy.eval_mode if set(found) - {"normalization"} == {"model"} else self.policy.learn_mode
             mode.load_state_dict(dict(found))
         except FileNotFoundError as error:
             raise ExperimentNotFoundError(f"there is no checkpoint {name}") from error

@@ -10,7 +10,14 @@ from gymnasium import spaces
 from ding.bonus.common import AgentConfigError
 from ding.data import EnvBatch
 from ding.envs import BaseEnv
-from ding.envs.env_wrappers import FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper
+from ding.envs.env_wrappers import (
+    FlattenObsWrapper,
+    ObsNormWrapper,
+    ObsTransposeWrapper,
+    RewardNormWrapper,
+    ScaledFloatFrameWrapper,
+)
+from ding.rl_utils.normalization import Normalization
 
 _PURE = (FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper)
 
@@ -23,6 +30,8 @@ def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
     """
     inner: Any = getattr(env, "gym_env", None)
     layers = []
+    while isinstance(inner, (ObsNormWrapper, RewardNormWrapper)) and inner.deferred:
+        inner = inner.env
     while isinstance(inner, _PURE):
         layers.append(inner)
         inner = inner.env
@@ -37,6 +46,14 @@ def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
     for layer in reversed(layers):
         rows = [layer.observation(row) for row in rows]
     return EnvBatch(np.arange(len(rows)), torch.from_numpy(np.stack(rows))), is_single
+
+
+def normalized_batch(batch: EnvBatch, statistics: Normalization) -> EnvBatch:
+    """Return a batch of observations normalised as in training, where the envs have ``obs_norm``."""
+    if statistics.obs_constants() is None:
+        return batch
+    obs = statistics.normalized_obs(np.asarray(batch.columns))
+    return EnvBatch.unchecked(batch.env_ids, torch.from_numpy(obs))
 
 
 def batch_of(obs: Any, space: "spaces.Space[Any]") -> tuple[EnvBatch, bool]:

@@ -15,6 +15,7 @@ from ding.data.roles import EnvManager, StateDict
 from ding.entry.serial.parts import Collector
 from ding.entry.view.experiment import best_checkpoint
 from ding.policy import CommandModePolicy, Policy, create_policy
+from ding.rollout import statistics_of
 from ding.torch_utils.data_helper import to_device
 from ding.utils.checkpoint import is_checkpoint_folder, read_checkpoint
 from ding.worker import create_serial_collector
@@ -65,6 +66,9 @@ def demonstrator(
         ends.callback(env.close)
         policy = create_policy(cfg.policy, model=model, enable_field=["collect", "command" if commanded else "eval"])
         load_weights(policy.collect_mode, state)
+        statistics = statistics_of(policy.collect_mode)
+        if statistics is not None:
+            statistics.learns = False
         collector_cfg = cfg.policy.collect.collector
         if collector is not None:
             collector_cfg = EasyDict({**collector_cfg, "type": collector, "get_train_sample": False})

@@ -11,10 +11,12 @@ from easydict import EasyDict
 from ding.data import BaseEnvTimestep
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
 from ding.envs.env.making import apply_wrappers, as_gymnasium, make_gym_env
+from ding.envs.env.norms import deferred_norms
 from ding.envs.env.spaces import cast_obs, float32_space, from_sample, scale_action, to_env_action, unit_space
 from ding.envs.env.stepping import FastStep, RawStep
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
 from ding.envs.env_wrappers.video import RecordEpisodes, require_video_writer
+from ding.rl_utils.normalization import Norms
 from ding.utils import ENV_REGISTRY, Configurable
 
 REWARD_FLOOR = -10.0
@@ -32,7 +34,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
         cfg: ``env_id``; ``env_kwargs`` for its construction; ``env_wrapper``, a list name (see
             :func:`get_default_wrappers`) or a list of configs and callables; ``act_scale``, whether actions in [-1,
             1] are
-            scaled to the bounds of the action space; ``rew_clip``, whether rewards below -10 are raised to -10.
+            scaled to the bounds of the action space; ``rew_clip``, whether rewards below -10 are raised to -10;
+            ``shared_norm``, whether ``obs_norm`` and ``reward_norm`` have one set of statistics for all envs of a run.
         seed_api: whether seeds reach the env at all.
         caller: ``collector`` or ``evaluator``; a config with ``is_train=False`` makes an evaluator env.
         is_gymnasium: accepted for compatibility; the API of ``env`` is found out.
@@ -47,6 +50,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         "env_wrapper": "default",
         "act_scale": False,
         "rew_clip": False,
+        "shared_norm": True,
     }
 
     def __init__(
@@ -74,6 +78,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self._seed_waits = False
         self._replay_path: str | None = None
         self._in_episode = False
+        self._defers_norms = False
         self._raw_env = None if env is None else as_gymnasium(env)
         self._env: Any = None
         self._observation_space: Any = None
@@ -107,6 +112,13 @@ class DingEnvWrapper(Configurable, BaseEnv):
         """The gymnasium env with its wrappers, without the outermost one if that only sums the return."""
         env = self._built()
         return env.env if type(env) is EvalEpisodeReturnWrapper else env
+
+    def defer_norms(self) -> Norms | None:
+        """See :func:`ding.envs.env.norms.defer_norms`."""
+        if not self._cfg.shared_norm:
+            return None
+        self._defers_norms = True
+        return deferred_norms(self._built())
 
     # spaces
 
@@ -154,6 +166,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
             assert self._env_id is not None
             self._raw_env = make_gym_env(self._env_id, **self._cfg.env_kwargs)
         env = apply_wrappers(self._raw_env, self._cfg.env_wrapper, self._env_id, self.caller)
+        if self._defers_norms:
+            deferred_norms(env)
         self._env = env
         self._observation_space = float32_space(env.observation_space)
         self._inner_action_space = env.action_space

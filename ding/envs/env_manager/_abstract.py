@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import gymnasium
 
+from ding.envs.env.norms import defer_norms, without_norms
 from ding.envs.env_manager._errors import (
     ENV_FAULTS,
     build_failed,
@@ -20,6 +21,7 @@ from ding.envs.env_manager._errors import (
     traceback_text,
 )
 from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
+from ding.envs.env_manager._normalized import NormalizedEnvManager
 from ding.envs.env_manager._step_retry import StepRetryEnv
 from ding.utils import Configurable
 from ding.utils.names import check_choice
@@ -90,6 +92,8 @@ class AbstractEnvManager(Configurable, ABC):
             self._env_fn = [partial(StepRetryEnv, fn, tries, wait_s) for fn in self._env_fn]
         # Folders for the episodes from the next reset on.
         self._replay_paths: dict[int, str] = {}
+        self._asked_norms = False
+        self._run_view: NormalizedEnvManager | None = None
         self.env_ref = self._built(0)
         self._read_spaces()
 
@@ -225,6 +229,31 @@ class AbstractEnvManager(Configurable, ABC):
             raise AssertionError("launch() needs a closed env manager; call close() first")
         if reset_param is not None and len(reset_param) != self.env_num:
             raise AssertionError(f"reset_param has {len(reset_param)} entries for {self.env_num} envs")
+
+    def run_view(self) -> NormalizedEnvManager | None:
+        """Return this manager as workers use it, with ``obs_norm`` and ``reward_norm`` of its envs done by the run.
+
+        Called before :meth:`launch`; always the same object.
+
+        Returns:
+            ``None`` where envs do not normalise; or each by itself, in a manager that is open already.
+        """
+        if not self._asked_norms:
+            self._asked_norms = True
+            norms = defer_norms(self.env_ref)
+            if norms is not None and not self.closed:
+                logger.warning(
+                    "the env manager was launched before a worker got it: obs_norm and reward_norm have statistics per "
+                    "env, which no checkpoint holds; leave launch() to the worker"
+                )
+            elif norms is not None:
+                self._env_fn = [partial(without_norms, fn) for fn in self._env_fn]
+                self._run_view = NormalizedEnvManager(self._v1(), norms)
+        return self._run_view
+
+    def _v1(self) -> Any:
+        """This manager with the v1 interface."""
+        return self
 
     @abstractmethod
     def launch(self, reset_param: ResetParam = None) -> None:

@@ -110,6 +110,9 @@ class V2Interface(AbstractEnvManager):
         self._handed_ids = None
         return tree_timesteps(self.step_batch(batch_of_actions(actions, env_ids)))
 
+    def _v1(self) -> Any:
+        return self.as_dict_form()
+
     def as_dict_form(self) -> "V1View":
         """This manager with the v1 interface, which is the one that the workers speak."""
         return V1View(self)

@@ -45,8 +45,15 @@ class _Float32Obs(gymnasium.ObservationWrapper[Any, Any, Any]):
 class ObsNormWrapper(_Float32Obs):
     """Standardise each feature by its running statistics, clipped to +-3.
 
-    The first 30 observations pass unchanged. The statistics live as long as the env.
+    The first 30 observations pass unchanged, and the statistics live as long as the env. In a run they are those of all
+    envs instead, part of the checkpoint, and used from the first observation on
+    (:class:`ding.rl_utils.normalization.Normalization`).
+
+    Attributes:
+        deferred: Whether the run normalises in place of this wrapper, which passes observations on as float32.
     """
+
+    deferred = False
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
@@ -55,6 +62,8 @@ class ObsNormWrapper(_Float32Obs):
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
         """Take in and standardise, float32."""
+        if self.deferred:
+            return np.asarray(observation, dtype=np.float32)
         self.data_count += 1
         self.rms.update(np.asarray(observation)[None])
         if self.data_count > WARM_UP_STEPS:
@@ -81,8 +90,13 @@ class RewardNormWrapper(AnyWrapper):
     """Divide rewards by the running standard deviation of the discounted return.
 
     The first 30 rewards pass unchanged. The return starts anew with each episode; the statistics live as long as the
-    env.
+    env. In a run they are those of all collector envs instead, and part of the checkpoint.
+
+    Attributes:
+        deferred: Whether the run normalises in place of this wrapper, which passes rewards on.
     """
+
+    deferred = False
 
     def __init__(self, env: AnyEnv, reward_discount: float) -> None:
         super().__init__(env)
@@ -99,6 +113,8 @@ class RewardNormWrapper(AnyWrapper):
     def step(self, action: object) -> Step:
         """Step and scale the reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
+        if self.deferred:
+            return obs, reward, terminated, truncated, info
         self.data_count += 1
         self.cum_reward = self.cum_reward * self.reward_discount + scalar(reward)
         self.rms.update(np.array([self.cum_reward]))

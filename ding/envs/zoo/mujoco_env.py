@@ -46,13 +46,13 @@ class MujocoEnv(ZooEnv):
         elif cfg.action_clip:
             wrappers.append(_clipped_actions)
         wrappers.append(EVAL_RETURN)
+        if cfg.delay_reward_step > 1:
+            wrappers.append({"type": "delay_reward", "kwargs": {"delay_reward_step": cfg.delay_reward_step}})
         if cfg.norm_obs.use_norm:
             wrappers.append({"type": "obs_norm"})
         if cfg.norm_reward.use_norm and is_train:
             kwargs = {"reward_discount": cfg.norm_reward.reward_discount}
             wrappers.append({"type": "reward_norm", "kwargs": kwargs})
-        if cfg.delay_reward_step > 1:
-            wrappers.append({"type": "delay_reward", "kwargs": {"delay_reward_step": cfg.delay_reward_step}})
         return wrappers
 
 

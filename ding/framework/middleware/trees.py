@@ -34,6 +34,11 @@ class TreeMode:
         self._policy = policy
         self._act = getattr(policy, name)
 
+    @property
+    def normalization(self) -> Any:
+        """The statistics of observations and rewards of the policy; ``None`` for one without."""
+        return getattr(self._policy, "normalization", None)
+
     def forward(self, data: ByEnv, **kwargs: Any) -> ByEnv:
         """Return an output by env id."""
         device = getattr(self._policy, "_device", "cpu")

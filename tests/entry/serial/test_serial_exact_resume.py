@@ -108,10 +108,15 @@ def feed(hashed, value) -> None:
         hashed.update(repr(value).encode())
 
 
-def resumed(exp_name: str, **learn) -> tuple[EasyDict, EasyDict]:
-    main, create = config(exp_name, resume_training=True, **learn)
+def resumed_config(pair, exp_name: str):
+    """Have a config go on from the newest snapshot of an experiment."""
+    main, create = pair
     main.policy.learn.learner = EasyDict(hook={"load_ckpt_before_run": str(newest_good_snapshot(exp_name))})
     return main, create
+
+
+def resumed(exp_name: str, **learn) -> tuple[EasyDict, EasyDict]:
+    return resumed_config(config(exp_name, resume_training=True, **learn), exp_name)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

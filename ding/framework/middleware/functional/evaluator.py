@@ -174,12 +174,12 @@ def play_episodes(
 ) -> tuple[VectorEvalMonitor, dict[str, Any]]:
     """Play episodes; returns how they went, and what :func:`interaction_evaluator` says of outputs and video."""
     seed_evaluation(env)
-    if env.closed:
-        env.launch()
-    else:
-        env.reset()
-    policy.reset()
     envs: Any = v1_interface(env)
+    if env.closed:
+        envs.launch()
+    else:
+        envs.reset()
+    policy.reset()
     monitor = VectorEvalMonitor(env.env_num, n_episode)
     runner = EvaluationRunner(envs, [policy], monitor, policy_kwargs=policy_kwargs, warn_steps=warn_steps)
     while not monitor.is_finished():

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ding.policy._learned_steps import at_steps, learned_steps
 from ding.policy._q_loss import Network, QLoss, double_q_values, greedy, mean_values
-from ding.policy._r2d2_loss import advance, first_step_values, mask_at, shared_loss, valid_steps
+from ding.policy._r2d2_loss import SequenceLoss, advance, first_step_values, sequence_values, shared_loss
 from ding.rl_utils import dqfd_nstep_td_data, dqfd_nstep_td_error, dqfd_nstep_td_error_with_rescale
 from ding.utils.nested import map_nested
 
@@ -75,8 +76,10 @@ def r2d3_loss(
     value_rescale: bool,
     weights: DemonstrationWeights,
     states_swapped: bool = False,
-) -> QLoss:
+) -> SequenceLoss:
     """:func:`dqfd_loss` over sequences, as those of :func:`ding.policy._r2d2_loss.r2d2_loss`.
+
+    A step is learned where its one-step target is defined, too.
 
     Args:
         batch: as for ``r2d2_loss``, and ``done_one_step``, ``is_expert`` ``[T, B]``.
@@ -86,56 +89,66 @@ def r2d3_loss(
     Returns:
         As ``r2d2_loss``, with the parts of the loss.
     """
-    obs, state, done = batch["obs"], batch["prev_state"], batch["done"]
-    learned, ahead = slice(burnin, len(done) - nstep), slice(burnin + nstep, len(done))
-    following = slice(burnin + 1, len(done) - nstep + 1)
+    obs, done_1 = batch["obs"], batch["done_one_step"]
+    steps = learned_steps(batch, nstep, burnin)
+    last = len(done_1) - 1
+    position = torch.arange(steps.start, steps.stop, device=done_1.device).unsqueeze(1)
+    following = (position + 1).clamp(max=last).expand_as(steps.ahead)
+    has_next = ((position < last) | (done_1[steps.here] > 0)).to(steps.valid)
+    steps = steps._replace(valid=steps.valid * has_next)
+    values = sequence_values(network, batch, steps, burnin)
+    q, seen = values[: steps.stop - steps.start], values.detach()
     with torch.no_grad():
-        starts = (burnin + 1, burnin + nstep) if states_swapped else None
-        target_q, target_q_1 = _values(target_network, obs, state, (ahead, following), starts)
-        values = _values(network, obs, state, (ahead, following), starts)
-        best, best_1 = greedy(values[0], mask_at(obs, ahead)), greedy(values[1], mask_at(obs, following))
-        start = advance(network, obs, state, slice(0, burnin))
-    q = network({"obs": map_nested(lambda x: x[learned], obs), "prev_state": start})["logit"]
-    valid = valid_steps(batch, learned, ahead)
+        if states_swapped:
+            target_qs = _swapped_values(target_network, batch, nstep, burnin)
+            seen_qs = _swapped_values(network, batch, nstep, burnin)
+        else:
+            target_values = target_network({"obs": obs, "prev_state": batch["prev_state"]})["logit"]
+            target_qs = at_steps(target_values, steps.ahead), at_steps(target_values, following)
+            seen_qs = at_steps(seen, steps.ahead - steps.start), at_steps(seen, following - steps.start)
+        mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
+        best, best_1 = (
+            greedy(value, None if mask is None else at_steps(mask, place))
+            for value, place in zip(seen_qs, (steps.ahead, following))
+        )
+    here, valid = steps.here, steps.valid
     weight = valid if batch["weight"] is None else valid * batch["weight"]
     data = dqfd_nstep_td_data(
         q.flatten(0, 1),
-        target_q.flatten(0, 1),
-        batch["action"][learned].flatten(),
+        target_qs[0].flatten(0, 1),
+        batch["action"][here].flatten(),
         best.flatten(),
-        batch["reward"][:, learned].flatten(1, 2),
-        done[learned].flatten(),
-        batch["done_one_step"][learned].flatten(),
+        batch["reward"][:, here].flatten(1, 2),
+        batch["done"][here].flatten(),
+        done_1[here].flatten(),
         weight.flatten(),
-        target_q_1.flatten(0, 1),
+        target_qs[1].flatten(0, 1),
         best_1.flatten(),
-        batch["is_expert"][learned].flatten(),
+        batch["is_expert"][here].flatten(),
     )
     value_gamma = batch.get("value_gamma")
-    value_gamma = None if value_gamma is None else value_gamma[learned].flatten()
+    value_gamma = None if value_gamma is None else value_gamma[here].flatten()
     td_error = dqfd_nstep_td_error_with_rescale if value_rescale else dqfd_nstep_td_error
     loss, error, parts = td_error(data, gamma, nstep=nstep, value_gamma=value_gamma, **weights._asdict())
-    numbers = {**first_step_values(q[0], target_q[0], batch["action"][burnin]), **_named(parts)}
+    logged = burnin - steps.start
+    numbers = {**first_step_values(q[logged], target_qs[0][logged], batch["action"][burnin]), **_named(parts)}
     return shared_loss(loss, error, valid, numbers)
 
 
-def _values(
-    network: Network, obs: Any, state: Any, ranges: tuple[slice, slice], starts: tuple[int, int] | None
-) -> tuple[torch.Tensor, ...]:
-    """``logit`` of two ranges of steps, from the states that the network computes itself from the first step on.
-
-    Args:
-        starts: begin each range with the state after so many steps instead.
+def _swapped_values(
+    network: Network, batch: Mapping[str, Any], nstep: int, burnin: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The values n steps after the learned steps, and those one step after them, each from the state that belongs to
+    the other.
     """
-    if starts is None:
-        logit = network({"obs": obs, "prev_state": state})["logit"]
-        return tuple(logit[steps] for steps in ranges)
+    obs, state, stop = batch["obs"], batch["prev_state"], len(batch["done"])
 
     def values(start: int, steps: slice) -> torch.Tensor:
         begin = advance(network, obs, state, slice(0, start))
         return network({"obs": map_nested(lambda x: x[steps], obs), "prev_state": begin})["logit"]
 
-    return tuple(map(values, starts, ranges))
+    ahead, following = slice(burnin + nstep, stop), slice(burnin + 1, stop - nstep + 1)
+    return values(burnin + 1, ahead), values(burnin + nstep, following)
 
 
 def _named(parts: tuple[torch.Tensor, ...]) -> dict[str, torch.Tensor]:

@@ -2,13 +2,27 @@
 
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss, greedy
+from ding.policy._learned_steps import LearnedSteps, at_steps, learned_steps, valid_steps
+from ding.policy._q_loss import Network, greedy
 from ding.rl_utils import q_nstep_td_data, q_nstep_td_error, q_nstep_td_error_with_rescale
 from ding.utils.nested import map_nested
+
+
+class SequenceLoss(NamedTuple):
+    """What a loss over B sequences returns; only ``loss`` carries gradients that are used."""
+
+    #: 0-d, the mean over the steps that are learned.
+    loss: torch.Tensor
+    #: Squared errors ``[S, B]``, 0 where a step is not learned.
+    error: torch.Tensor
+    #: Further values to log, each 0-d.
+    numbers: dict[str, torch.Tensor]
+    #: ``[S, B]``: 1 for a step that is learned, else 0.
+    valid: torch.Tensor
 
 
 def r2d2_loss(
@@ -19,34 +33,65 @@ def r2d2_loss(
     nstep: int,
     burnin: int,
     value_rescale: bool,
-) -> QLoss:
+) -> SequenceLoss:
     """The loss of recurrent double Q-learning over sequences of T steps.
 
-    The first ``burnin`` steps only bring the recurrent state up to date. Steps from there to ``T - nstep`` are learned;
-    both networks bootstrap from states that they computed themselves up to step ``burnin + nstep``.
+    The first ``burnin`` steps bring the recurrent state up to date. Both networks bootstrap from states that they
+    computed themselves from the first step on.
 
     Args:
         network, target_network: ``{'obs', 'prev_state'}`` to ``logit`` ``[T, B, actions]`` and ``next_state``.
-        batch: time first: ``obs`` ``[T, B, ...]``; ``action`` int64, ``done``, optional ``value_gamma`` and ``null``
-            (1: a step that only fills the sequence up) ``[T, B]``; ``reward`` ``[nstep, T, B]``; ``weight`` ``[B]`` or
-            None; ``prev_state``: the stored state before the first step, ``{'h', 'c'}`` of ``[layers, B, H]``.
+        batch: time first: ``obs`` ``[T, B, ...]``; ``action`` int64, ``done``, optional ``value_gamma``, ``null``
+            (1: a step that only fills the sequence up) and ``learned`` ``[T, B]``; ``reward`` ``[nstep, T, B]``;
+            ``weight`` ``[B]`` or None; ``prev_state``: the stored state before the first step, ``{'h', 'c'}`` of
+            ``[layers, B, H]``. Without ``learned`` the steps from ``burnin`` to ``T - nstep`` are.
         gamma: discount of a step.
         value_rescale: learn ``h(Q)`` of Pohlen et al. 2018 (arXiv:1805.11593).
-
-    Returns:
-        The loss, the squared errors ``[T - burnin - nstep, B]`` (0 where a step does not count), and the means of the
-        values at the first learned step.
     """
-    obs, state, done = batch["obs"], batch["prev_state"], batch["done"]
-    learned, ahead = slice(burnin, len(done) - nstep), slice(burnin + nstep, len(done))
+    obs, state = batch["obs"], batch["prev_state"]
+    steps = learned_steps(batch, nstep, burnin)
     with torch.no_grad():
-        start = advance(network, obs, state, slice(0, burnin))
-        target_q = target_network({"obs": obs, "prev_state": state})["logit"][ahead]
-    # One pass gives the values to learn and, nstep steps later, the actions of the bootstrap.
-    values = network({"obs": map_nested(lambda x: x[burnin:], obs), "prev_state": start})["logit"]
-    next_action = greedy(values.detach()[nstep:], mask_at(obs, ahead))
-    q = values[: len(done) - nstep - burnin]
-    return nstep_loss(q, target_q, next_action, batch, learned, gamma, nstep, value_rescale)
+        target_q = at_steps(target_network({"obs": obs, "prev_state": state})["logit"], steps.ahead)
+    # One pass gives the values to learn and the actions of the bootstrap.
+    values = sequence_values(network, batch, steps, burnin)
+    q, next_action = learned_and_next(values, obs, steps)
+    return nstep_loss(q, target_q, next_action, batch, steps, gamma, nstep, value_rescale, first=burnin)
+
+
+def sequence_values(network: Network, batch: Mapping[str, Any], steps: LearnedSteps, burnin: int) -> torch.Tensor:
+    """The values ``[T - steps.start, B, actions]`` from the first learned step to the end of the sequence.
+
+    No gradient of a step behind the burn-in reaches into it, but in sequences whose burn-in is learned.
+    """
+    obs, state = batch["obs"], batch["prev_state"]
+    if steps.start == burnin:
+        with torch.no_grad():
+            state = advance(network, obs, state, slice(0, burnin))
+        return network({"obs": map_nested(lambda x: x[burnin:], obs), "prev_state": state})["logit"]
+    before = network({"obs": map_nested(lambda x: x[:burnin], obs), "prev_state": state})
+    known = (steps.valid[:burnin].sum(0) > 0).view(1, -1, 1)
+    state = map_nested(lambda x: torch.where(known, x, x.detach()), joined_state(before["next_state"]))
+    after = network({"obs": map_nested(lambda x: x[burnin:], obs), "prev_state": state})
+    return torch.cat([before["logit"], after["logit"]])
+
+
+def joined_state(state: Any) -> Any:
+    """A recurrent state as ``{'h', 'c'}`` of ``[layers, B, H]``, from that or from a list of B states."""
+    if isinstance(state, Mapping):
+        return state
+    return {key: torch.cat([row[key] for row in state], dim=1) for key in state[0]}
+
+
+def learned_and_next(values: torch.Tensor, obs: Any, steps: LearnedSteps) -> tuple[torch.Tensor, torch.Tensor]:
+    """The values ``[S, B, actions]`` of the learned steps, and the best allowed actions int64 ``[S, B]`` of those whose
+    values are bootstrapped.
+
+    Args:
+        values: from the first learned step on.
+    """
+    mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
+    best = greedy(values.detach(), None if mask is None else mask[steps.start :])
+    return values[: steps.stop - steps.start], best.gather(0, steps.ahead - steps.start)
 
 
 def burned_in(batch: Mapping[str, Any], nstep: int, burnin: int) -> dict[str, Any]:
@@ -77,47 +122,41 @@ def burned_in(batch: Mapping[str, Any], nstep: int, burnin: int) -> dict[str, An
     }
 
 
-def mask_at(obs: Any, steps: slice) -> torch.Tensor | None:
-    """The ``action_mask`` of these steps, where dict observations have one."""
-    mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
-    return None if mask is None else mask[steps]
-
-
 def nstep_loss(
     q: torch.Tensor,
     target_q: torch.Tensor,
     next_action: torch.Tensor,
     batch: Mapping[str, Any],
-    learned: slice,
+    steps: LearnedSteps,
     gamma: float,
     nstep: int,
     value_rescale: bool,
-) -> QLoss:
-    """The loss of double Q-learning with n-step returns at the steps ``learned`` of sequences.
+    first: int,
+) -> SequenceLoss:
+    """The loss of double Q-learning with n-step returns at S learned steps of sequences.
 
     Args:
-        q: ``[S, B, actions]`` at these S steps; ``target_q`` ``nstep`` steps later.
+        q: ``[S, B, actions]`` at these steps; ``target_q`` at those whose values are bootstrapped.
         next_action: int64 ``[S, B]``, the greedy actions there.
         batch: see :func:`r2d2_loss`.
+        first: the position of the step whose values are logged.
     """
-    ahead = slice(learned.start + nstep, learned.stop + nstep)
-    action, valid = batch["action"][learned], valid_steps(batch, learned, ahead)
+    here, valid = steps.here, steps.valid
+    action, value_gamma = batch["action"][here], batch.get("value_gamma")
     weight = valid if batch["weight"] is None else valid * batch["weight"]
-    value_gamma = batch.get("value_gamma")
     data = q_nstep_td_data(
         q.flatten(0, 1),
         target_q.flatten(0, 1),
         action.flatten(),
         next_action.flatten(),
-        batch["reward"][:, learned].flatten(1, 2),
-        batch["done"][learned].flatten(),
+        batch["reward"][:, here].flatten(1, 2),
+        batch["done"][here].flatten(),
         weight.flatten(),
     )
     td_error = q_nstep_td_error_with_rescale if value_rescale else q_nstep_td_error
-    loss, error = td_error(
-        data, gamma, nstep, value_gamma=None if value_gamma is None else value_gamma[learned].flatten()
-    )
-    return shared_loss(loss, error, valid, first_step_values(q[0], target_q[0], action[0]))
+    loss, error = td_error(data, gamma, nstep, value_gamma=None if value_gamma is None else value_gamma[here].flatten())
+    logged = first - steps.start
+    return shared_loss(loss, error, valid, first_step_values(q[logged], target_q[logged], action[logged]))
 
 
 def first_step_values(q: torch.Tensor, target_q: torch.Tensor, action: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -136,10 +175,10 @@ def first_step_values(q: torch.Tensor, target_q: torch.Tensor, action: torch.Ten
 
 def shared_loss(
     loss: torch.Tensor, error: torch.Tensor, valid: torch.Tensor, numbers: dict[str, torch.Tensor]
-) -> QLoss:
+) -> SequenceLoss:
     """The loss as a mean over the steps that count, where it was one over all; ``valid`` ``[T, B]`` is 1 for these."""
     share = valid.mean().clamp(min=1 / valid.numel())
-    return QLoss(loss / share, error.detach().view_as(valid) * valid, numbers)
+    return SequenceLoss(loss / share, error.detach().view_as(valid) * valid, numbers, valid)
 
 
 def advance(network: Network, obs: Any, state: Any, steps: slice) -> Any:
@@ -147,12 +186,3 @@ def advance(network: Network, obs: Any, state: Any, steps: slice) -> Any:
     if steps.start == steps.stop:
         return state
     return network({"obs": map_nested(lambda x: x[steps], obs), "prev_state": state})["next_state"]
-
-
-def valid_steps(batch: Mapping[str, Any], learned: slice, ahead: slice) -> torch.Tensor:
-    """1.0 for each learned step that is no filling, and whose bootstrap value, if it has one, is of a real step."""
-    done, null = batch["done"][learned], batch.get("null")
-    if null is None:
-        return torch.ones_like(done)
-    null = null.float()
-    return (1 - null[learned]) * (1 - null[ahead] * (1 - done))

@@ -108,6 +108,8 @@ class Policy(ABC):
     _optimizer: Any
     _collect_model: Any
     _eval_model: Any
+    # Steps that a sequence of ``_unroll_len`` shares with the one before it.
+    _sequence_overlap = 0
 
     @classmethod
     def default_config(cls) -> EasyDict:

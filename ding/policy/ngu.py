@@ -7,14 +7,13 @@ import torch
 
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
-from ding.data.sequences import stacked_sequences
 from ding.model.template.ngu import shifted
-from ding.policy._q_loss import Network, QLoss
-from ding.policy._r2d2_loss import r2d2_loss
-from ding.policy._segments import marked_real
+from ding.policy._learned_steps import learned_steps
+from ding.policy._q_loss import Network
+from ding.policy._r2d2_loss import SequenceLoss, r2d2_loss
 from ding.policy.errors import PolicyConfigError, PolicyDataError
 from ding.policy.r2d2 import R2D2Policy
-from ding.rl_utils import get_nstep_return_data, get_train_sample
+from ding.rl_utils import get_nstep_return_data
 from ding.rl_utils.policy_family import family_eps, family_gammas
 from ding.utils import POLICY_REGISTRY
 
@@ -31,7 +30,7 @@ def ngu_loss(
     nstep: int,
     burnin: int,
     value_rescale: bool,
-) -> QLoss:
+) -> SequenceLoss:
     """The loss of :func:`r2d2_loss` for a network that reads more than observations, with a discount per sequence.
 
     Args:
@@ -41,10 +40,15 @@ def ngu_loss(
         gammas: discounts of the members of the family, of which ``beta`` is the number.
     """
     seen = {"obs": batch["obs"], **{key: batch[key] for key in _CONDITIONS}}
-    num_learned = len(batch["done"]) - nstep - burnin
-    gamma: Any = [gammas[batch["beta"][0]].repeat(num_learned)] * nstep
+    steps, discount = learned_steps(batch, nstep, burnin), gammas[batch["beta"][0]]
+    gamma: Any = [discount.repeat(steps.stop - steps.start)] * nstep
+    given = {**batch, "obs": seen}
+    if "learned" in batch:
+        # Fewer than nstep steps to the observation after a time limit.
+        position = torch.arange(len(batch["done"]), device=discount.device).unsqueeze(1)
+        given["value_gamma"] = discount ** (steps.ahead - position).clamp(min=0)
     networks = _reading_all(network), _reading_all(target_network)
-    return r2d2_loss(*networks, {**batch, "obs": seen}, gamma, nstep, burnin, value_rescale)
+    return r2d2_loss(*networks, given, gamma, nstep, burnin, value_rescale)
 
 
 def _reading_all(network: Network) -> Network:
@@ -84,7 +88,7 @@ class NGUPolicy(R2D2Policy):
         super()._init_learn()
         self._gammas = torch.tensor(family_gammas(self._family_size()), device=self._device)
 
-    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+    def _loss(self, batch: Mapping[str, Any]) -> SequenceLoss:
         rescale = self._cfg.learn.value_rescale
         target = self._target_network.forward
         return ngu_loss(self._model, target, batch, self._gammas, self._nstep, self._burnin_step, rescale)
@@ -135,17 +139,18 @@ class NGUPolicy(R2D2Policy):
 
     @batched
     def _process_transition(self, obs: Any, policy_output: Any, timestep: Any, env_id: object = None) -> dict[str, Any]:
-        """``obs, action, prev_state, beta, prev_action, prev_reward_extrinsic, reward, done``, for one environment or
-        for columns of N; ``env_id`` is ignored.
+        """The fields of :meth:`R2D2Policy._process_transition`, and ``beta, prev_action, prev_reward_extrinsic``, for
+        one environment or for columns of N; ``env_id`` is ignored.
         """
         transition = super()._process_transition(obs["obs"], policy_output, timestep)
         return {**transition, "beta": policy_output["beta"], **{key: obs[key] for key in _PREVIOUS}}
 
-    @batched
-    def _get_train_sample(self, transitions: Samples) -> Samples:
-        """Sequences as those of R2D2, without ``value_gamma``: the discount is that of the member, see ``beta``."""
-        steps = get_nstep_return_data(marked_real(transitions), self._nstep, correct_terminate_gamma=False)
-        return stacked_sequences(get_train_sample(steps, self._unroll_len))
+    def _with_nstep_returns(self, steps: Any) -> Any:
+        """Without ``value_gamma``: the discount is that of the member, see ``beta``."""
+        return get_nstep_return_data(steps, self._nstep, correct_terminate_gamma=False)
+
+    def _step_after(self, next_obs: Any) -> Mapping[str, Any]:
+        return next_obs if isinstance(next_obs, Mapping) and "obs" in next_obs else super()._step_after(next_obs)
 
 
 def _as_member(data: EnvBatch, beta: torch.Tensor) -> EnvBatch:

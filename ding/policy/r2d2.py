@@ -4,17 +4,19 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
-from ding.data import batched
+from ding.data import TimestepBatch, batched
+from ding.data.columns import iter_leaves
 from ding.data.roles import Samples
 from ding.data.sequences import sequence_batch, stacked_sequences
 from ding.model import model_wrap
+from ding.policy._learned_steps import SequenceForm, learned_sequences, shared_steps, with_learned
 from ding.policy._optimization import clipping_adam
-from ding.policy._q_loss import QLoss
-from ding.policy._r2d2_loss import burned_in, r2d2_loss
+from ding.policy._r2d2_loss import SequenceLoss, burned_in, r2d2_loss
 from ding.policy._recurrent import RecurrentQPolicy
-from ding.policy._segments import marked_real
+from ding.policy._segments import as_given, marked_real
 from ding.policy.common_utils import with_rates
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
@@ -28,8 +30,12 @@ class R2D2Policy(RecurrentQPolicy):
     """Recurrent double Q-learning with n-step returns, stored states, burn-in, priorities and rescaled values.
 
     Each environment has its own recurrent state, which starts anew with every episode. A train sample is a sequence of
-    ``burnin_step + learn_unroll_len`` steps of one episode. What a short episode lacks is filled up and not learned;
-    ``reference_numerics=True`` learns it, and takes squared errors as priorities, as the original API does.
+    ``burnin_step + learn_unroll_len`` steps of one episode. Sequences overlap, so that each step of an episode is
+    learned: the first ones where the sequence begins with the episode, the last ones where the episode ends, or with
+    the value of the observation after a time limit. What a short episode lacks is filled up and not learned.
+
+    With ``reference_numerics=True`` sequences do not overlap, the first ``burnin_step`` and the last ``nstep`` steps of
+    each are not learned, what fills up is, and priorities are squared errors, as in the original API.
     """
 
     config = {
@@ -41,10 +47,12 @@ class R2D2Policy(RecurrentQPolicy):
         "discount_factor": 0.997,
         # (int) Number of rewards before the bootstrap value.
         "nstep": 5,
-        # (int) Steps that only bring the recurrent state up to date, and steps after them; the last nstep of these
-        # give bootstrap values only.
+        # (int) Steps that bring the recurrent state up to date, and steps after them. Where an episode begins with the
+        # sequence, the former are learned, too.
         "burnin_step": 20,
         "learn_unroll_len": 80,
+        # (int or None) How many of the latter two sequences in a row share, at least nstep; None: half of them.
+        "overlap_step": None,
         "learn": {
             "update_per_collect": 1,
             "batch_size": 64,
@@ -120,11 +128,15 @@ class R2D2Policy(RecurrentQPolicy):
         result = self._loss(batch)
         self._optimize(result.loss, self._optimizer, self._model)
         self._target_model.update(self._model)
-        error = result.error if self._reference_numerics else result.error.sqrt()
-        priority = 0.9 * error.max(0).values + 0.1 * error.mean(0)
+        if self._reference_numerics:
+            error, mean = result.error, result.error.mean(0)
+        else:
+            error = result.error.sqrt()
+            mean = error.sum(0) / result.valid.sum(0).clamp(min=1)
+        priority = 0.9 * error.max(0).values + 0.1 * mean
         return {"total_loss": result.loss, **result.numbers, "priority": priority}
 
-    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+    def _loss(self, batch: Mapping[str, Any]) -> SequenceLoss:
         """The loss of a batch as :meth:`_time_first` makes it; what an algorithm of this family replaces."""
         return r2d2_loss(
             self._model,
@@ -145,9 +157,12 @@ class R2D2Policy(RecurrentQPolicy):
         batch["obs"] = map_nested(lambda x: x.transpose(0, 1).contiguous(), batch["obs"])
         if self._reference_numerics:
             batch.pop("null", None)
-        for key in ("action", "done", "value_gamma", "null"):
+            batch.pop("learned", None)
+        for key in ("action", "done", "value_gamma", "null", "learned"):
             if key in batch:
                 batch[key] = batch[key].reshape(rows, steps).transpose(0, 1)
+        if not self._reference_numerics:
+            with_learned(batch, self._nstep, self._burnin_step)
         return batch
 
     def _first_state(self, batch: Mapping[str, Any]) -> Any:
@@ -167,14 +182,52 @@ class R2D2Policy(RecurrentQPolicy):
     def _init_collect(self) -> None:
         self._gamma, self._nstep, self._burnin_step = self._lengths()
         self._unroll_len = self._steps_of_sample()
+        if not self._reference_numerics:
+            overlap = self._cfg.get("overlap_step")
+            self._sequence_overlap = shared_steps(overlap, self._unroll_len, self._burnin_step, self._nstep)
         super()._init_collect()
+
+    @batched
+    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+        """``obs, action, prev_state, reward, done``, and what :func:`learned_sequences` needs: ``next_obs``, ``begins``
+        and ``ends``; for one environment or for columns of N.
+        """
+        transition = super()._process_transition(obs, policy_output, timestep)
+        if self._reference_numerics:
+            return transition
+        begins = _are_empty(policy_output["prev_state"], isinstance(timestep, TimestepBatch))
+        return {**transition, "next_obs": timestep.obs, "begins": begins, "ends": timestep.done}
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """Sequences of ``burnin_step + learn_unroll_len`` steps with n-step returns: each field ``[T, ...]``,
-        ``prev_state`` that before the first step, ``null``: whether a step only fills the sequence up.
+        ``prev_state`` that before the first step, ``null``: whether a step only fills the sequence up, ``learned``:
+        whether it is learned.
         """
-        steps = get_nstep_return_data(
-            marked_real(transitions), self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics
+        if self._reference_numerics:
+            steps = self._with_nstep_returns(marked_real(transitions))
+            return stacked_sequences(get_train_sample(steps, self._unroll_len))
+        form = SequenceForm(
+            self._unroll_len,
+            self._burnin_step,
+            self._sequence_overlap,
+            self._nstep,
+            self._cfg.learn.ignore_done,
         )
-        return stacked_sequences(get_train_sample(steps, self._unroll_len))
+        samples = learned_sequences(transitions, form, self._with_nstep_returns, self._step_after)
+        return as_given(samples, transitions)
+
+    def _with_nstep_returns(self, steps: Any) -> Any:
+        return get_nstep_return_data(steps, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics)
+
+    def _step_after(self, next_obs: Any) -> Mapping[str, Any]:
+        """The fields of the step after the last one, whose value is bootstrapped, from its observation."""
+        return {"obs": next_obs}
+
+
+def _are_empty(states: Any, of_columns: bool) -> Any:
+    """Whether recurrent states are all zeros, as before the first step of an episode: bool ``[N]``, or of one."""
+    leaves = [torch.as_tensor(leaf) for _, leaf in iter_leaves(states)]
+    used = [(leaf if of_columns else leaf.unsqueeze(0)).ne(0).flatten(1).any(1).numpy() for leaf in leaves]
+    empty: np.ndarray = np.logical_not(np.logical_or.reduce(used))
+    return empty if of_columns else bool(empty[0])

@@ -48,7 +48,7 @@ class R2D2CollectTrajPolicy(R2D2Policy):
 
     @batched
     def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
-        """``obs, action, prev_state, reward, done``, for one environment or for columns of N."""
+        """As :meth:`R2D2Policy._process_transition`, with an empty ``prev_state``."""
         transition = super()._process_transition(obs, policy_output, timestep)
         return {**transition, "prev_state": map_nested(torch.zeros_like, transition["prev_state"])}
 

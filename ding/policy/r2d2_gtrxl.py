@@ -9,9 +9,10 @@ from easydict import EasyDict
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._learned_steps import at_steps, learned_steps
 from ding.policy._loading import with_target
-from ding.policy._q_loss import Network, QLoss, greedy
-from ding.policy._r2d2_loss import first_step_values, nstep_loss
+from ding.policy._q_loss import Network, greedy
+from ding.policy._r2d2_loss import SequenceLoss, first_step_values, learned_and_next, nstep_loss
 from ding.policy.errors import PolicyConfigError
 from ding.policy.r2d2 import R2D2Policy
 from ding.utils import POLICY_REGISTRY
@@ -28,11 +29,11 @@ def gtrxl_loss(
     burnin: int,
     value_rescale: bool,
     segment_len: int,
-) -> QLoss:
+) -> SequenceLoss:
     """The loss of double Q-learning over sequences of T steps, which the networks run in segments.
 
-    The steps from ``burnin`` to ``T - nstep`` are learned; bootstrap values come from a run that begins ``nstep`` steps
-    later.
+    Without the field ``learned`` the steps from ``burnin`` to ``T - nstep`` are, and bootstrap values come from a run
+    that begins ``nstep`` steps later, as in the original API.
 
     Args:
         network, target_network: ``{'obs', 'prev_state'}`` to ``logit`` ``[S, B, actions]`` and ``next_state``.
@@ -40,15 +41,20 @@ def gtrxl_loss(
             step ``nstep``, each ``[layers + 1, M, B, hidden]``, or None for an empty one.
         segment_len: steps of a segment.
     """
-    memory, later_memory = batch["prev_state"]
-    stop = len(batch["done"]) - nstep
-    q = _run(network, map_nested(lambda x: x[:stop], batch["obs"]), memory, segment_len)
+    obs, (memory, later_memory) = batch["obs"], batch["prev_state"]
+    steps = learned_steps(batch, nstep, burnin)
+    if "learned" in batch:
+        with torch.no_grad():
+            target_q = at_steps(_run(target_network, obs, memory, segment_len), steps.ahead)
+        q, next_action = learned_and_next(_run(network, obs, memory, segment_len), obs, steps)
+        return nstep_loss(q, target_q, next_action, batch, steps, gamma, nstep, value_rescale, first=0)
+    q = _run(network, map_nested(lambda x: x[: steps.stop], obs), memory, segment_len)
     with torch.no_grad():
-        later_obs = map_nested(lambda x: x[nstep:], batch["obs"])
+        later_obs = map_nested(lambda x: x[nstep:], obs)
         target_q = _run(target_network, later_obs, later_memory, segment_len)
         next_action = greedy(_run(network, later_obs, later_memory, segment_len), None)
-    learned = slice(burnin, stop)
-    found = nstep_loss(q[burnin:], target_q[burnin:], next_action[burnin:], batch, learned, gamma, nstep, value_rescale)
+    parts = q[burnin:], target_q[burnin:], next_action[burnin:]
+    found = nstep_loss(*parts, batch, steps, gamma, nstep, value_rescale, first=burnin)
     # Logged are the values at the very first step.
     return found._replace(numbers=first_step_values(q[0], target_q[0], batch["action"][0]))
 
@@ -74,9 +80,9 @@ class R2D2GTrXLPolicy(R2D2Policy):
     config = {
         "type": "r2d2_gtrxl",
         "discount_factor": 0.99,
-        # (int) Steps at the beginning of a sequence that are not learned.
+        # (int) Steps at the beginning of a sequence that are not learned, but where an episode begins with it.
         "burnin_step": 1,
-        # (int) Steps of a train sample; the last nstep of these give bootstrap values only.
+        # (int) Steps of a train sample.
         "unroll_len": 25,
         # (int) Steps that the network runs at once when it learns; the memory carries on from one such segment.
         "seq_len": 20,
@@ -110,7 +116,7 @@ class R2D2GTrXLPolicy(R2D2Policy):
         check_choice("policy.learn.init_memory", cfg.learn.init_memory, ("zero", "old"), PolicyConfigError)
         return float(cfg.discount_factor), cfg.nstep, cfg.burnin_step
 
-    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+    def _loss(self, batch: Mapping[str, Any]) -> SequenceLoss:
         return gtrxl_loss(
             self._model,
             self._target_network.forward,
@@ -150,7 +156,9 @@ class R2D2GTrXLPolicy(R2D2Policy):
 
     @batched
     def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
-        """``obs, action, reward, done``, and with ``init_memory='old'`` ``prev_memory``, the memory before the step."""
+        """The fields of :meth:`R2D2Policy._process_transition` without ``prev_state``, and with ``init_memory='old'``
+        ``prev_memory``, the memory before the step.
+        """
         memory = policy_output["memory"]
         transition = super()._process_transition(obs, {**policy_output, "prev_state": memory}, timestep)
         del transition["prev_state"]
@@ -159,7 +167,7 @@ class R2D2GTrXLPolicy(R2D2Policy):
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """Sequences of ``unroll_len`` steps with n-step returns: each field ``[T, ...]``, ``prev_memory`` before steps
-        0 and ``nstep``, ``null``: whether a step only fills the sequence up.
+        0 and ``nstep``, ``null``: whether a step only fills the sequence up, ``learned``: whether it is learned.
         """
         samples, kept = super()._get_train_sample(transitions), [0, self._nstep]
         if self._cfg.learn.init_memory == "zero":

@@ -3,17 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from ding.data import batched
 from ding.data.roles import Samples
+from ding.data.sequences import stacked_sequence
 from ding.policy._demonstration_loss import r2d3_loss
+from ding.policy._learned_steps import with_learned
 from ding.policy._optimization import clipping_adam
-from ding.policy._q_loss import QLoss
+from ding.policy._r2d2_loss import SequenceLoss
 from ding.policy.dqfd import demonstration_weights, with_one_step
 from ding.policy.r2d2 import R2D2Policy
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
+from ding.utils.nested import map_nested
 
 
 @POLICY_REGISTRY.register("r2d3")
@@ -59,7 +63,24 @@ class R2D3Policy(R2D2Policy):
             batch[key] = batch[key].to(batch["done"]).reshape(rows, steps).transpose(0, 1)
         return batch
 
-    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+    def completed(self, samples: Samples) -> Samples:
+        """Return the sequences of an expert with all fields of the agent's: those of one without memory get empty
+        recurrent states.
+        """
+        if not len(samples) or "prev_state" in samples[0]:
+            return samples
+        rows = [stacked_sequence(sample) for sample in samples]
+        output: Any = self.collect_mode.forward({0: rows[0]["obs"][0]}, eps=0.0)
+        self.collect_mode.reset(data_id=[0])
+        state = map_nested(torch.zeros_like, output[0]["prev_state"])
+        for row in rows:
+            row |= {"prev_state": state, "null": np.zeros(len(row["done"]), dtype=np.bool_)}
+            if not self._reference_numerics:
+                with_learned(row, self._nstep, self._burnin_step)
+                row["learned"] = row["learned"].numpy()
+        return rows
+
+    def _loss(self, batch: Mapping[str, Any]) -> SequenceLoss:
         learn = self._cfg.learn
         weights = demonstration_weights(learn)
         if self._reference_numerics and learn.value_rescale:

@@ -147,9 +147,15 @@ def get_gae_with_default_last_value(
 
 
 def get_train_sample(
-    data: Any, unroll_len: int, last_fn_type: str = "last", null_transition: Transition | None = None
+    data: Any,
+    unroll_len: int,
+    last_fn_type: str = "last",
+    null_transition: Transition | None = None,
+    overlap: int = 0,
 ) -> Any:
     """Cut each segment into sequences of ``unroll_len`` steps; ``unroll_len=1`` returns ``data`` unchanged.
+
+    Each sequence begins with the last ``overlap`` steps of the one before it.
 
     What is left over at the end of a segment is filled up by ``last_fn_type``: ``'last'`` with the steps before it
     (padding when the whole segment is too short), ``'null_padding'`` with copies that have ``null=True``,
@@ -160,30 +166,39 @@ def get_train_sample(
     columns ``[S, T, ...]``, of ``prev_state`` the one before the first step ``[S, ...]``; its ``lengths`` are the
     numbers of sequences of the segments (None when a segment gave none), and ``null_transition`` may be a batch with a
     row for each segment.
-    Raises ``ValueError`` for ``unroll_len < 1`` and for another ``last_fn_type``.
+    Raises ``ValueError`` for ``unroll_len < 1``, for another ``last_fn_type`` and for an ``overlap`` below 0 or
+    not below ``unroll_len``.
     """
     if last_fn_type not in _LAST_FN_TYPES:
         check_choice("last_fn_type", last_fn_type, _LAST_FN_TYPES)
     if unroll_len < 1:
         raise ValueError(f"unroll_len must be at least 1, got {unroll_len}")
+    if not 0 <= overlap < unroll_len:
+        raise ValueError(f"overlap must be at least 0 and below unroll_len={unroll_len}, got {overlap}")
     if unroll_len == 1:
         return data
     if is_columnar(data):
-        return _unroll_columns(data, unroll_len, last_fn_type, null_transition)
-    return _unroll(list(data), unroll_len, last_fn_type, null_transition)
+        return _unroll_columns(data, unroll_len, last_fn_type, null_transition, overlap)
+    return _unroll(list(data), unroll_len, last_fn_type, null_transition, overlap)
 
 
-def _unroll_columns(data: Any, unroll_len: int, last_fn_type: str, null_transition: Any) -> Any:
+def _num_sequences(num_steps: Any, unroll_len: int, overlap: int, drops_rest: bool) -> Any:
+    """The number of sequences of a segment of so many steps, an int or int64 ``[S]``."""
+    new = num_steps - overlap
+    count = new // (unroll_len - overlap) if drops_rest else -(-new // (unroll_len - overlap))
+    # A segment of few steps has no step beyond the overlap, and still a sequence, which is filled up.
+    return np.maximum(count, 0 if drops_rest else np.minimum(num_steps, 1))
+
+
+def _unroll_columns(data: Any, unroll_len: int, last_fn_type: str, null_transition: Any, overlap: int) -> Any:
     num_rows = len(data)
     lengths = np.array([num_rows]) if data.lengths is None else np.asarray(data.lengths)
-    counts, rest = np.divmod(lengths, unroll_len)
-    if last_fn_type != "drop":
-        counts = counts + (rest > 0)
+    counts = _num_sequences(lengths, unroll_len, overlap, last_fn_type == "drop")
     if not counts.sum():
         return type(data).from_rows([])
     # Of each sequence its segment, and its first step there.
     segment = np.repeat(np.arange(len(lengths)), counts)
-    start = (np.arange(len(segment)) - np.repeat(np.cumsum(counts) - counts, counts)) * unroll_len
+    start = (np.arange(len(segment)) - np.repeat(np.cumsum(counts) - counts, counts)) * (unroll_len - overlap)
     if last_fn_type == "last":
         start = np.maximum(np.minimum(start, lengths[segment] - unroll_len), 0)
     step = start[:, None] + np.arange(unroll_len)
@@ -219,18 +234,22 @@ def _filling(data: Any, null_transition: Any, rows: np.ndarray, segments: np.nda
 
 
 def _unroll(
-    data: list[Transition], unroll_len: int, last_fn_type: str, null_transition: Transition | None
+    data: list[Transition], unroll_len: int, last_fn_type: str, null_transition: Transition | None, overlap: int
 ) -> list[Transition]:
-    segments = [data[i : i + unroll_len] for i in range(0, len(data), unroll_len)]
-    missing = -len(data) % unroll_len
-    if missing:
-        rest = segments.pop()
-        if last_fn_type == "last" and segments:
-            # Copies, because a step must not be shared between two samples.
-            segments.append([*copy.deepcopy(segments[-1][-missing:]), *rest])
-        elif last_fn_type != "drop":
-            template = _null_like(rest[0]) if null_transition is None else null_transition
-            segments.append([*rest, *(copy.deepcopy(template) for _ in range(missing))])
+    segments: list[list[Transition]] = []
+    end = 0
+    for number in range(_num_sequences(len(data), unroll_len, overlap, last_fn_type == "drop")):
+        start = number * (unroll_len - overlap)
+        if last_fn_type == "last":
+            start = max(min(start, len(data) - unroll_len), 0)
+        # Copies, because a step must not be shared between two samples.
+        steps = [*copy.deepcopy(data[start:end]), *data[max(start, end) : start + unroll_len]]
+        end = start + unroll_len
+        missing = unroll_len - len(steps)
+        if missing:
+            template = _null_like(steps[0]) if null_transition is None else null_transition
+            steps += [copy.deepcopy(template) for _ in range(missing)]
+        segments.append(steps)
     return [_time_lists(segment) for segment in segments]
 
 

@@ -5,7 +5,8 @@ samples, and the episodes that they belong to are counted.
 term               meaning
 =================  ==================================================================================================
 env step           one step of one environment whose timestep was not abnormal
-segment            consecutive steps of one environment; ends with its episode, or when it is long enough
+segment            consecutive steps of one environment; ends with its episode, or when it is long enough; then the
+                   next one may begin with its last steps, so that sequences overlap
 train sample       what ``get_train_sample`` makes of a segment; it belongs to the episode of the segment
 episode            ends with ``done``; one that ends with an abnormal step is dropped, its steps stay counted
 duration           seconds spent on the steps of finished episodes, each vector step shared out among its environments
@@ -47,7 +48,7 @@ Episode: TypeAlias = dict[str, Any]
 
 class Taken(NamedTuple):
     """Training samples of S finished segments, one after the other, and per segment (int64 ``[S]``) their numbers of
-    samples and steps.
+    samples, and of steps that no segment before had.
     """
 
     samples: Samples
@@ -77,6 +78,8 @@ class Segments:
         self._in_columns = is_batched(policy.process_transition)
         self._batched_samples = self._in_columns and is_batched(policy.get_train_sample)
         sequence_len = int(policy.get_attribute("unroll_len") or 1) if self._batched_samples else 1
+        # With how many of its last steps the next segment begins, where its episode goes on.
+        self._overlap = int(policy.get_attribute("sequence_overlap")) if sequence_len > 1 else 0
         self._store = TrajectoryStore(env_num, self._in_columns, sequence_len)
         # The most samples that a sequence (a step, where samples are single steps) has given so far, if more than one.
         self._samples_per_sequence = 1.0
@@ -120,7 +123,7 @@ class Segments:
         if not np.count_nonzero(ended):
             return _NO_SEGMENTS
         env_ids = env_ids[ended]
-        store.finish(env_ids)
+        store.finish(env_ids, np.where(done[ended], 0, self._overlap) if self._overlap else None)
         return env_ids
 
     def take_all(self) -> Taken:
@@ -154,7 +157,7 @@ class Segments:
             if num_samples is None or len(num_samples) != len(steps):
                 # Exact where no step was lost.
                 num_samples = np.diff(np.cumsum(steps) * len(samples) // len(batch), prepend=0)
-            return Taken(samples, num_samples, steps)
+            return Taken(samples, num_samples, self._store.new_steps)
         made = [self._policy.get_train_sample(segment) for segment in self._split(batch, as_rows=True)]
         return Taken(list(itertools.chain.from_iterable(made)), np.array([len(part) for part in made]), steps)
 

@@ -20,7 +20,8 @@ class TrajectoryStore:
     The vector steps are kept as they came, but for large arrays, see :class:`StepBlocks`, and joined when segments are
     taken, which is best done with many at a time. Each row carries the number of its segment, so that any set of
     segments is picked with one sort. So a row is copied twice at most, and a single step whose segments all end with it
-    leaves as it came.
+    leaves as it came. A segment may begin with the last rows of the one before it; these are copied when one of the two
+    is taken.
 
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
@@ -31,6 +32,7 @@ class TrajectoryStore:
         counts: int64 ``[env_num]``, steps of the growing segment of each environment. Do not write.
         finished_steps: steps of the segments that :meth:`take_finished` would return.
         finished_sequences: the sequences that they will be cut into, of which the last of each segment may be shorter.
+        new_steps: int64 ``[S]``, of the segments that were taken last, the steps that no segment before had.
     """
 
     def __init__(self, env_num: int, rows_as_tensors: bool = False, sequence_len: int = 1) -> None:
@@ -48,8 +50,12 @@ class TrajectoryStore:
         self._finished: list[np.ndarray] = []
         self._growing = np.arange(env_num, dtype=np.int64)
         self._next = env_num
+        # Number of a segment -> how many rows it shares with the one before; and, until its rows are copied, that one.
+        self._shared: dict[int, int] = {}
+        self._before: dict[int, int] = {}
         self.counts = np.zeros(env_num, dtype=np.int64)
         self.finished_steps = self.finished_sequences = 0
+        self.new_steps = np.zeros(0, dtype=np.int64)
 
     def append(self, env_ids: np.ndarray, columns: dict[str, Columns]) -> None:
         """Add one step of the environments ``env_ids`` (int64 ``[N]``, distinct) from columns with N rows each.
@@ -61,13 +67,23 @@ class TrajectoryStore:
         self._steps.append((columns, self._growing[env_ids]))
         self.counts[slice(None) if len(env_ids) == self._env_num else env_ids] += 1
 
-    def finish(self, env_ids: np.ndarray) -> None:
-        """End the growing segments of these environments: they wait, in this order, for :meth:`take_finished`."""
-        counts = self.counts[env_ids]
+    def finish(self, env_ids: np.ndarray, kept: "np.ndarray | None" = None) -> None:
+        """End the growing segments of these environments: they wait, in this order, for :meth:`take_finished`.
+
+        Args:
+            kept: int64 ``[N]``, the number of their last steps with which the next segments begin (``None``: 0); no
+                more than they have.
+        """
+        counts, before = self.counts[env_ids], self._growing[env_ids]
         self.finished_steps += int(np.add.reduce(counts))
         self.finished_sequences += int(np.add.reduce(-(-counts // self._sequence_len)))
-        self._finished.append(self._growing[env_ids])
+        self._finished.append(before)
         self._begin(env_ids)
+        if kept is not None and kept.any():
+            self.counts[env_ids] = kept
+            for number, last, count in zip(self._growing[env_ids].tolist(), before.tolist(), kept.tolist()):
+                if count:
+                    self._shared[number], self._before[number] = count, last
 
     def take_finished(self) -> TransitionBatch:
         """Take the finished segments out, concatenated in the order in which they were finished, with their
@@ -80,6 +96,7 @@ class TrajectoryStore:
         total, parts = self.finished_steps, self._finished
         self._finished, self.finished_steps, self.finished_sequences = [], 0, 0
         if not total:
+            self.new_steps = np.zeros(0, dtype=np.int64)
             return TransitionBatch.from_rows([])
         finished = parts[0] if len(parts) == 1 else np.concatenate(parts)
         try:
@@ -87,18 +104,23 @@ class TrajectoryStore:
         except SchemaError:
             self.clear()
             raise
+        filled = lengths > 0
+        self.new_steps = lengths[filled]
+        if self._shared:
+            self.new_steps -= np.array([self._shared.pop(number, 0) for number in finished.tolist()])[filled]
+        lengths = lengths[filled]
         return TransitionBatch.unchecked(
             columns_as_tensors(columns) if self._rows_as_tensors else columns, total, lengths
         )
 
     def _picked(self, finished: np.ndarray) -> tuple[dict[str, Columns], np.ndarray]:
-        """Take out the rows of finished segments, in their order, with the lengths of these segments."""
+        """Take out the rows of finished segments, in their order, with the lengths of these (int64 ``[S]``)."""
         if self._steps:
             parts, ids = zip(*self._steps)
             self._steps = []
             rows = ids[0] if len(ids) == 1 else np.concatenate(ids)
             self._chunks.append((self._joined(parts, self._blocks.close(parts, len(rows))), rows))
-        if len(self._chunks) == 1 and np.array_equal(self._chunks[0][1], finished):
+        if len(self._chunks) == 1 and not self._before and np.array_equal(self._chunks[0][1], finished):
             # Segments of single steps, and nothing else.
             return self._chunks.pop()[0], np.ones(len(finished), dtype=np.int64)
         # Of each segment its place in the order of the finished ones; -1 for all others, and behind the last one for
@@ -117,16 +139,44 @@ class TrajectoryStore:
                 rows[here] = -1
         self._chunks = [chunk for chunk in self._chunks if (chunk[1] >= 0).any()]
         in_order = np.concatenate(places)
-        lengths = np.bincount(in_order)
+        lengths = np.bincount(in_order, minlength=len(finished))
         joined, order = self._joined(picked), in_order.argsort(kind="stable")
-        if (np.diff(in_order) < 0).any():  # Not of single steps: to copy frames takes as long as their env.
+        if self._before:
+            order, lengths = self._with_shared(finished, joined, order, lengths)
             joined = {key: take(value, order) for key, value in joined.items()}
-        return joined, lengths[lengths > 0]
+        elif (np.diff(in_order) < 0).any():  # Not of single steps: to copy frames takes as long as their env.
+            joined = {key: take(value, order) for key, value in joined.items()}
+        return joined, lengths
+
+    def _with_shared(
+        self, finished: np.ndarray, rows: dict[str, Columns], order: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``order`` and ``lengths`` with the rows that the finished segments share with those before them; what later
+        segments share with the finished ones is copied to a chunk of its own.
+
+        Args:
+            rows: those of the finished segments.
+            order: int64, their positions there, segment by segment.
+            lengths: int64 ``[S]``, how many of ``order`` each segment has.
+        """
+        parts: dict[int, np.ndarray] = {}
+        for number, part in zip(finished.tolist(), np.split(order, np.cumsum(lengths)[:-1])):
+            before = self._before.pop(number, None)
+            parts[number] = part if before is None else np.concatenate([parts[before][-self._shared[number] :], part])
+        for number, before in list(self._before.items()):
+            if before in parts:
+                kept = parts[before][-self._shared[number] :]
+                chunk = {key: take(value, kept) for key, value in rows.items()}
+                # In front of the chunks with further rows of this segment.
+                self._chunks.insert(0, (chunk, np.full(len(kept), number)))
+                del self._before[number]
+        return np.concatenate(list(parts.values())), np.array([len(part) for part in parts.values()])
 
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
         """Forget the growing segments of these environments (``None``: everything, finished segments too)."""
         if env_ids is None:
             self._steps, self._chunks, self._finished = [], [], []
+            self._shared, self._before = {}, {}
             self._blocks.close()
             self.finished_steps = self.finished_sequences = 0
             self._begin(np.arange(self._env_num))
@@ -134,13 +184,19 @@ class TrajectoryStore:
         for _, rows in (*self._steps, *self._chunks):
             rows[np.isin(rows, self._growing[env_ids])] = -1
         self._steps = [step for step in self._steps if (step[1] >= 0).any()]
+        for number in self._growing[env_ids].tolist():
+            self._shared.pop(number, None)
+            self._before.pop(number, None)
         self._begin(env_ids)
 
     def state_dict(self) -> StateDict:
-        """The growing segments, one environment after the other, with their lengths (int64 ``[env_num]``)."""
+        """The growing segments, one environment after the other, with their lengths and how many of their steps the
+        segments before have (both int64 ``[env_num]``).
+        """
         counts, grown = self.counts.copy(), np.flatnonzero(self.counts)
+        shared = np.array([self._shared.get(number, 0) for number in self._growing.tolist()])
         columns = self._picked(self._growing[grown])[0] if len(grown) else {}
-        state = {"counts": counts, "columns": columns}
+        state = {"counts": counts, "shared": shared, "columns": columns}
         self.load_state_dict(state)
         return state
 
@@ -150,6 +206,8 @@ class TrajectoryStore:
         self.counts = state_dict["counts"].copy()
         if self.counts.any():
             self._chunks = [(state_dict["columns"], np.repeat(self._growing, self.counts))]
+        shared = state_dict.get("shared", np.zeros_like(self.counts))
+        self._shared = {number: count for number, count in zip(self._growing.tolist(), shared.tolist()) if count}
 
     def _begin(self, env_ids: np.ndarray) -> None:
         """Begin new segments in these environments."""

@@ -124,7 +124,8 @@ def test_members_are_drawn_anew_with_each_episode_and_the_first_one_is_evaluated
     columns = policy.collect_mode.process_transition(observations().columns, output.columns, steps)
     assert columns["obs"].shape == (2, 4)
     assert set(columns) == {
-        *("obs", "action", "prev_state", "reward", "done", "beta", "prev_action", "prev_reward_extrinsic")
+        *("obs", "action", "prev_state", "reward", "done", "beta", "prev_action", "prev_reward_extrinsic"),
+        *("next_obs", "begins", "ends"),
     }
     with pytest.raises(PolicyDataError, match="obs_plus_prev_action_reward=True"):
         policy.collect_mode.forward(EnvBatch(np.arange(2), wave((2, 4), 0.0).numpy()))

@@ -36,7 +36,7 @@ def taken(store, env_ids):
     return store.take_finished()
 
 
-ACTIONS = ["all", "all", "some", "pop", "finish", "take", "clear", "forget", "save"]
+ACTIONS = ["all", "all", "some", "pop", "finish", "cut", "cut", "take", "clear", "forget", "save"]
 
 
 @settings(max_examples=300, deadline=None)
@@ -77,6 +77,13 @@ def check_segments(env_num, actions, make_step) -> None:
         elif name == "finish":
             store.finish(chosen)
             finished += [model[i] for i in chosen]
+        elif name == "cut":
+            # The next segments begin with up to three of the steps.
+            kept = np.array([min(len(model[i]), (t + i) % 4) for i in chosen], dtype=np.int64)
+            store.finish(chosen, kept)
+            finished += [model[i] for i in chosen]
+            for i, count in zip(chosen, kept):
+                model[i] = model[i][len(model[i]) - count :]
         elif name == "take":
             assert_segments(store.take_finished(), finished)
             finished = []

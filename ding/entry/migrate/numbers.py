@@ -136,6 +136,12 @@ NUMBERS = (
         _types("impala", "acer", *_R2D2),
     ),
     Number(
+        "steps that R2D2, `r2d2_gtrxl`, R2D3 and NGU learn",
+        "neither the first `burnin_step` nor the last `nstep` of a sequence; sequences do not overlap",
+        "each step whose target is defined; sequences overlap by half of the steps behind the burn-in (`overlap_step`)",
+        _types("r2d3", *_R2D2),
+    ),
+    Number(
         "contrast of `ppo_stdim`",
         "of the whole batch at every minibatch",
         "of the minibatch, always",

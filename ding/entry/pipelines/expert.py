@@ -3,20 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.data.roles import Samples
-from ding.data.sequences import stacked_sequence
 from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
 from ding.entry.serial.parts import EnvSetting
 from ding.entry.serial_entry import InputConfig, RunArguments
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
-from ding.policy import Policy
+from ding.policy import Policy, R2D3Policy
 from ding.reward_model.sqil import with_rewards_of_imitation as with_rewards_of_imitation
-from ding.utils.nested import map_nested
 
 
 def serial_pipeline_dqfd(
@@ -126,19 +122,8 @@ def _r2d3_mix(cfg: EasyDict, expert: EasyDict) -> Mix:
         replay_buffer_of(cfg, count),
         first_count=count,
         lone_updates=alone,
-        completed=_completed,
+        completed=lambda samples, agent: agent.completed(samples) if isinstance(agent, R2D3Policy) else samples,
     )
-
-
-def _completed(samples: Samples, agent: Policy) -> Samples:
-    """Sequences of an expert without memory, with empty states of the agent's kind."""
-    if not len(samples) or "prev_state" in samples[0]:
-        return samples
-    rows = [stacked_sequence(sample) for sample in samples]
-    output: Any = agent.collect_mode.forward({0: rows[0]["obs"][0]}, eps=0.0)
-    agent.collect_mode.reset(data_id=[0])
-    state = map_nested(torch.zeros_like, output[0]["prev_state"])
-    return [{**row, "prev_state": state, "null": np.zeros(len(row["done"]), dtype=np.bool_)} for row in rows]
 
 
 def _first_given(sections: Sequence[Mapping[str, Any]], key: str) -> int:

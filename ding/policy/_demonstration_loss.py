@@ -77,17 +77,12 @@ def r2d3_loss(
     weights: DemonstrationWeights,
     states_swapped: bool = False,
 ) -> SequenceLoss:
-    """:func:`dqfd_loss` over sequences, as those of :func:`ding.policy._r2d2_loss.r2d2_loss`.
-
-    A step is learned where its one-step target is defined, too.
+    """:func:`dqfd_loss` over sequences as those of ``r2d2_loss``, with the parts of the loss. A step is learned where
+    its one-step target is defined, too.
 
     Args:
         batch: as for ``r2d2_loss``, and ``done_one_step``, ``is_expert`` ``[T, B]``.
-        states_swapped: begin to look n steps ahead with the state after one step and the other way round, as DI-engine
-            does.
-
-    Returns:
-        As ``r2d2_loss``, with the parts of the loss.
+        states_swapped: look n steps ahead from the state after one step and the other way round, as DI-engine does.
     """
     obs, done_1 = batch["obs"], batch["done_one_step"]
     steps = learned_steps(batch, nstep, burnin)
@@ -106,11 +101,7 @@ def r2d3_loss(
             target_values = target_network({"obs": obs, "prev_state": batch["prev_state"]})["logit"]
             target_qs = at_steps(target_values, steps.ahead), at_steps(target_values, following)
             seen_qs = at_steps(seen, steps.ahead - steps.start), at_steps(seen, following - steps.start)
-        mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
-        best, best_1 = (
-            greedy(value, None if mask is None else at_steps(mask, place))
-            for value, place in zip(seen_qs, (steps.ahead, following))
-        )
+        best, best_1 = _best_actions(seen_qs, obs, (steps.ahead, following))
     here, valid = steps.here, steps.valid
     weight = valid if batch["weight"] is None else valid * batch["weight"]
     data = dqfd_nstep_td_data(
@@ -133,6 +124,17 @@ def r2d3_loss(
     logged = burnin - steps.start
     numbers = {**first_step_values(q[logged], target_qs[0][logged], batch["action"][burnin]), **_named(parts)}
     return shared_loss(loss, error, valid, numbers)
+
+
+def _best_actions(
+    values: tuple[torch.Tensor, torch.Tensor], obs: Any, positions: tuple[torch.Tensor, torch.Tensor]
+) -> list[torch.Tensor]:
+    """The best allowed actions by these values of the steps at these positions, which are int64 ``[S, B]``."""
+    mask = obs.get("action_mask") if isinstance(obs, Mapping) else None
+    return [
+        greedy(value, None if mask is None else at_steps(mask, position))
+        for value, position in zip(values, positions, strict=True)
+    ]
 
 
 def _swapped_values(

@@ -51,8 +51,7 @@ def main(seed: int = 0, max_env_step: int = 20_000, exp_name: str = "cartpole_dq
         envs = [lambda: DingEnvWrapper(cfg=EasyDict(env_id="CartPole-v1"))]
         collector_env = BaseEnvManagerV2(envs * cfg.env.collector_env_num, cfg=cfg.env.manager)
         evaluator_env = BaseEnvManagerV2(envs * cfg.env.evaluator_env_num, cfg=cfg.env.manager)
-        # Collectors must not all see the same episodes.
-        cfg.seed = seed + (task.router.node_id or 0)
+        # Each process has random numbers and env seeds of its own.
         set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
 
         model = DQN(**cfg.policy.model)

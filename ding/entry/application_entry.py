@@ -23,7 +23,7 @@ from ding.entry.view.failure import failures_logged
 from ding.policy import create_policy
 from ding.rl_utils import get_nstep_return_data
 from ding.rollout import seed_evaluation
-from ding.utils import set_pkg_seed
+from ding.utils import SeedTree
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
 from ding.worker import create_serial_evaluator
@@ -67,7 +67,7 @@ def eval(
         folder = replay_path or cfg.env.get("replay_path", None)
         if folder:
             env.enable_save_replay(_folder_per_env(folder, env.env_num))
-        set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
+        SeedTree(cfg.seed).seed_process("evaluator", use_cuda=cfg.policy.cuda)
         policy = create_policy(cfg.policy, model=model, enable_field=["eval"])
         load_weights(policy.eval_mode, state)
         evaluator = create_serial_evaluator(
@@ -182,8 +182,9 @@ def _demonstrator(
     with unused_dir_removed(cfg.exp_name):
         state = state_dict if state_dict is not None else read_state(state_dict_path, "state_dict or state_dict_path")
         env, _ = env_managers(cfg, env_setting, evaluate=False)
-    env.seed(cfg.seed)
-    set_pkg_seed(cfg.seed, use_cuda=cfg.policy.cuda)
+    seeds = SeedTree(cfg.seed)
+    env.seed(seeds.env_seeds(env.env_num, "demonstrator"))
+    seeds.seed_process("demonstrator", use_cuda=cfg.policy.cuda)
     with demonstrator(cfg, env, state, model, collector, exp_name=cfg.exp_name) as expert:
         yield expert
 

@@ -55,7 +55,7 @@ def drex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[l
     for rank, noise in enumerate(sorted(ranked.eps_list, reverse=True)):
         clone_main.policy.collect.noise_sigma = noise
         played[str(noise)] = collect_episodic_demo_data_for_trex(
-            (clone_main, clone_create), args.seed + rank, ranked.num_trajs_per_bin, rank,
+            (clone_main, clone_create), args.seed, ranked.num_trajs_per_bin, rank,
             state_dict=clone.learn_mode.state_dict(), eps=noise,
         )  # fmt: skip
     return save_ranked_episodes(folder, played)

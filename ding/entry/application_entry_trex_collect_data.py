@@ -12,7 +12,7 @@ from ding.config import ConfigValueError, compile_config
 from ding.entry.serial.demonstrations import demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, env_class, env_managers
 from ding.entry.serial_entry import InputConfig, load_input
-from ding.utils import set_pkg_seed
+from ding.utils import SeedTree
 from ding.utils.file_helper import save_file
 
 _EPS = 0.2
@@ -37,7 +37,7 @@ def collect_episodic_demo_data_for_trex(
     Args:
         input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
         seed: seed of everything, the env included.
-        rank: number of the checkpoint; not used.
+        rank: number of the checkpoint; the episodes of different numbers begin from different seeds.
         env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
         model: the network; the policy's default when not given.
         state_dict: the policy's state; read from ``state_dict_path`` when not given.
@@ -50,8 +50,9 @@ def collect_episodic_demo_data_for_trex(
     )  # fmt: skip
     state = state_dict if state_dict is not None else read_state(state_dict_path, "state_dict or state_dict_path")
     env, _ = env_managers(cfg, env_setting, evaluate=False)
-    env.seed(seed)
-    set_pkg_seed(seed, use_cuda=cfg.policy.cuda)
+    seeds = SeedTree(seed)
+    env.seed(seeds.env_seeds(env.env_num, "demonstrator", process=rank))
+    seeds.seed_process("demonstrator", process=rank, use_cuda=cfg.policy.cuda)
     if eps is None:
         eps = cfg.policy.other.get("eps", {}).get("collect", _EPS)
     with demonstrator(cfg, env, state, model, "episode", eps, exp_name=cfg.exp_name) as expert:
@@ -85,7 +86,7 @@ def trex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[l
     for rank, number in enumerate(numbers):
         path = os.path.join(ranked.expert_model_path, "ckpt", f"iteration_{number}.pth.tar")
         played[str(number)] = collect_episodic_demo_data_for_trex(
-            (main, create), args.seed + rank, 1, rank, state_dict_path=path
+            (main, create), args.seed, 1, rank, state_dict_path=path
         )
     return save_ranked_episodes(main.get("exp_name", "default_experiment"), played)
 

@@ -27,6 +27,7 @@ from ding.framework.message_queue import MQ
 from ding.parallel.launch import RoleContext
 from ding.parallel.planes import frames
 from ding.utils import MQ_REGISTRY, DistributedWriter, SingletonMetaclass
+from ding.utils.seed import set_process_index
 
 logger = logging.getLogger(__name__)
 
@@ -312,6 +313,7 @@ def _run_node(context: RoleContext) -> bool | None:
     router._retries = job.retries or context.incarnation
     mq_kwargs = {"token": context.token, **node.mq_kwargs}
     num_peers = node.num_peers if context.incarnation == 0 else min(node.num_peers, 1)
+    set_process_index(node.node_id, router._retries)
     try:
         with router.start(
             node.node_id, node.mq_type, node.local_id, node.labels, node.attach_to, num_peers, **mq_kwargs
@@ -320,5 +322,6 @@ def _run_node(context: RoleContext) -> bool | None:
             main(*job.args, **job.kwargs)
             return router.has_finished or None
     finally:
+        set_process_index(0)
         # The process ends without what Python does at its end otherwise.
         DistributedWriter.reset_root()

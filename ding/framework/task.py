@@ -110,6 +110,7 @@ class Task:
         """
         self.running = True
         self._finish = False
+        self.num_collectors = 0  # that have seeded their envs
         self._asked_to_finish = self.router.is_active and self.router.is_stopping
         self.ctx = ctx or Context()
         self.async_mode = async_mode

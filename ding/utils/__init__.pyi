@@ -110,6 +110,7 @@ from ding.utils.render_helper import render_env as render_env
 from ding.utils.running_mean_std import RunningMeanStd as RunningMeanStd
 from ding.utils.scheduler_helper import Scheduler as Scheduler
 from ding.utils.seed import SeedTree as SeedTree
+from ding.utils.seed import process_index as process_index
 from ding.utils.seed import set_pkg_seed as set_pkg_seed
 from ding.utils.segment_tree import MinSegmentTree as MinSegmentTree
 from ding.utils.segment_tree import SegmentTree as SegmentTree

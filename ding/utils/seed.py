@@ -9,6 +9,10 @@ Example::
     tree = SeedTree(0)
     manager.seed(tree.env_seeds(8, "collector", process=1))      # one seed per env
     tree.seed_process("collector", process=1)                    # random, numpy and torch of this process
+
+Roles are ``collector``, ``evaluator``, ``learner``, ``expert`` and ``demonstrator`` (trained policies that play for a
+data set), ``dataset`` (the order of its rows), ``node`` (a process of a task), ``env`` (a process with envs) and
+``sampler`` (of a sweep). Processes that run the same script have an index each, see :func:`process_index`.
 """
 
 from __future__ import annotations
@@ -20,18 +24,74 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from ding.utils.pytorch_ddp_dist_helper import get_rank
+
 #: Seeds of envs are below this bound: envs add small numbers to them, and ``numpy.random.seed`` takes 32 bits.
 ENV_SEED_BOUND = 2**31
+
+
+#: How many processes of one script have streams of their own in each of their lives.
+_MAX_PROCESSES = 2**16
+_node_index = 0
+
+
+def set_process_index(index: int, life: int = 0) -> None:
+    """Note the number of this process among those that run the same script, such as the nodes of a task.
+
+    Args:
+        index: the number, from 0.
+        life: how often the process was started again. A new life does not repeat the numbers of the one before.
+    """
+    global _node_index
+    _node_index = index + life * _MAX_PROCESSES
+
+
+def process_index() -> int:
+    """Return the index of this process in the seed tree among those that run the same script.
+
+    It follows from its node in a task, else from its rank; it is 0 in a run of one process.
+    """
+    return _node_index or get_rank()
 
 
 def set_pkg_seed(seed: int, use_cuda: bool = True) -> None:
     """Seed ``random``, ``numpy.random`` and torch (and its CUDA devices when ``use_cuda`` and there are any).
 
+    In a process with another :func:`process_index` than 0 the streams are derived from ``seed`` and this index, so that
+    processes which run the same script explore differently.
+
     Args:
         seed: 0 <= seed < 2**32.
+
+    Raises:
+        ValueError: ``seed`` is out of range.
     """
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed must be in [0, 2**32), got {seed}")
+    index = process_index()
+    if index:
+        SeedTree(seed).seed_process("node", process=index, use_cuda=use_cuda)
+    else:
+        _seed_generators(seed, use_cuda)
+
+
+def seed_env_process(seed: int | None, purpose: str = "reset") -> None:
+    """Seed the global generators of a process that runs envs, for envs that draw from them.
+
+    Call it in processes of envs only: in a process that also trains it would repeat the numbers of the training.
+
+    Args:
+        seed: the seed of an env; ``None``: numbers that no other process has.
+        purpose: what the numbers are for.
+    """
+    if seed is None:
+        entropy = np.random.SeedSequence().generate_state(1)[0]
+        _seed_generators(int(entropy), use_cuda=False)
+    else:
+        _seed_generators(SeedTree(seed % 2**64).derived("env", purpose=purpose), use_cuda=False)
+
+
+def _seed_generators(seed: int, use_cuda: bool) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -78,7 +138,7 @@ class SeedTree:
 
     def seed_process(self, role: str, *, process: int = 0, use_cuda: bool = True) -> None:
         """Seed ``random``, ``numpy.random`` and torch of the current process."""
-        set_pkg_seed(self.derived(role, process=process, purpose="process"), use_cuda=use_cuda)
+        _seed_generators(self.derived(role, process=process, purpose="process"), use_cuda)
 
 
 def _word(text: str) -> int:

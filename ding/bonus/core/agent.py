@@ -35,7 +35,7 @@ from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes
 from ding.policy import Policy, create_policy
 from ding.rollout import seed_evaluation, statistics_of
-from ding.utils import deep_merge_dicts, set_pkg_seed
+from ding.utils import SeedTree, deep_merge_dicts
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
 
@@ -103,7 +103,7 @@ class Agent:
         self._pattern = pattern.with_cfg(self.cfg.env)
         self.env: BaseEnv = self._pattern.clone("evaluator")
         self.exp_name: str = self.cfg.exp_name
-        set_pkg_seed(seed, use_cuda=self.cfg.policy.cuda)
+        SeedTree(seed).seed_process("learner", use_cuda=self.cfg.policy.cuda)
         self.policy = self._make_policy(model)
         norms, self._statistics = defer_norms(self.env), statistics_of(self.eval_mode)
         if norms is not None and self._statistics is not None:
@@ -372,7 +372,10 @@ class Agent:
         try:
             ctx = OnlineRLContext(collect_kwargs=self._greedy())
             with Task().start(ctx=ctx), self._statistics.frozen() if self._statistics else nullcontext():
-                self.collector(cfg, env)(ctx)
+                collector = self.collector(cfg, env)
+                # The starts of the training are not played again.
+                env.seed(SeedTree(self.seed).env_seeds(env.env_num, "demonstrator"))
+                collector(ctx)
         finally:
             env.close()
         offline_data_save_type(ctx.trajectories, str(path), data_type)

@@ -23,6 +23,7 @@ from ding.entry.serial.parts import ReplayBuffer, SerialParts, env_class, env_ma
 from ding.entry.serial.run_state import state_of
 from ding.entry.serial_entry import RunArguments, load_input, opened_run
 from ding.policy import Policy
+from ding.utils import SeedTree
 from ding.worker import create_buffer
 
 logger = logging.getLogger("ding.entry")
@@ -143,7 +144,7 @@ class SavedExpert:
 
     def __init__(self, parts: SerialParts, expert: Demonstrator, buffer: ReplayBuffer) -> None:
         # The parts as they are for the expert: what saves the collector of a run saves this one, too.
-        self._parts = replace(parts, collector=expert.collector, buffer=buffer)
+        self._parts = replace(parts, collector=expert.collector, buffer=buffer, collector_role="expert")
         self._buffer, self._restarts = buffer, False
         #: Whether the buffer has the samples of a saved run; one that was stopped too early has none.
         self.taken_up = False
@@ -262,7 +263,7 @@ def playing_expert(
         collector: see ``demonstrator``.
     """
     env, _ = env_managers(expert, arguments.env_setting, evaluate=False)
-    env.seed(expert.seed)
+    env.seed(SeedTree(expert.seed).env_seeds(env.env_num, "expert"))
     named = {"exp_name": expert.exp_name, "instance_name": "expert_collector"}
     return demonstrator(expert, env, state, arguments.expert_model, collector, **named)
 

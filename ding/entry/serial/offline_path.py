@@ -16,7 +16,7 @@ from ding.entry.serial.loop import DataPath
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.shape_check import as_tuple, is_our_network, is_shape
 from ding.policy import Policy
-from ding.utils import get_rank, get_world_size
+from ding.utils import SeedTree, get_rank, get_world_size
 from ding.utils.data.dataset import ColumnDataset, DatasetFieldError
 
 _TRANSITION = ("obs", "next_obs", "action", "reward", "done")
@@ -38,7 +38,7 @@ class OfflinePath(DataPath):
 
     def __init__(self, parts: SerialParts, dataset: Dataset[Any]) -> None:
         self._learner, self._dataset = parts.learner, dataset
-        self._seed, self._rank, ranks = int(parts.cfg.seed), get_rank(), get_world_size()
+        self._seeds, self._rank, ranks = SeedTree(parts.cfg.seed), get_rank(), get_world_size()
         self._count = len(dataset)  # type: ignore[arg-type]
         batch_size = int(parts.learner.policy.get_attribute("batch_size"))
         if self._count == 0 or batch_size < ranks:
@@ -67,7 +67,7 @@ class OfflinePath(DataPath):
     def _shuffled(self, epoch: int) -> np.ndarray:
         """The rows of this rank in the order of an epoch; where the ranks' shares differ, the first rows come twice."""
         order = np.arange(self._count, dtype=np.int32 if self._count < 2**31 else np.int64)
-        np.random.default_rng([self._seed, epoch]).shuffle(order)
+        np.random.default_rng(self._seeds.sequence("dataset", index=epoch)).shuffle(order)
         missing = -len(order) % self._ranks
         return np.concatenate([order, order[:missing]])[self._rank :: self._ranks] if self._ranks > 1 else order
 

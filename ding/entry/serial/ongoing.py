@@ -6,14 +6,12 @@ import copy
 import logging
 from typing import Any
 
-import numpy as np
-
 from ding.data.roles import StateDict
 from ding.data.tree_codec import encode_tree
 from ding.entry.serial.parts import SerialParts
 from ding.envs.env.state import EnvStateError
 from ding.envs.env_manager import EnvManagerError
-from ding.utils import get_rank
+from ding.utils import SeedTree, get_rank
 
 logger = logging.getLogger("ding.entry")
 
@@ -49,7 +47,7 @@ def load_ongoing(parts: SerialParts, state: StateDict | None) -> None:
 
 def restart_envs(parts: SerialParts) -> None:
     """Begin new episodes from seeds that follow from the config's seed and the train iteration."""
-    entropy = [int(parts.cfg.seed), int(parts.learner.train_iter), *([get_rank()] if get_rank() else [])]
-    words = np.random.SeedSequence(entropy).generate_state(1)
     if hasattr(parts.collector, "restart_envs"):
-        parts.collector.restart_envs(int(words[0] >> 1))
+        count, purpose = parts.collector_env.env_num, f"restart at {int(parts.learner.train_iter)}"
+        seeds = SeedTree(parts.cfg.seed).env_seeds(count, parts.collector_role, process=get_rank(), purpose=purpose)
+        parts.collector.restart_envs(seeds)

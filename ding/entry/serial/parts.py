@@ -18,7 +18,7 @@ from ding.entry.serial.shape_check import check_action_kind, check_model_shapes,
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import Policy, create_policy
 from ding.rollout import seed_evaluation
-from ding.utils import LazyWriter, get_rank, set_pkg_seed
+from ding.utils import LazyWriter, SeedTree, get_rank
 from ding.worker import (
     BaseLearner,
     BaseSerialCommander,
@@ -116,6 +116,8 @@ class SerialParts:
     commander: BaseSerialCommander
     collector_env: EnvManager
     evaluator_env: EnvManager
+    #: The role of the collector in the seed tree of the run.
+    collector_role: str = "collector"
     #: What else a saved run consists of, by its name there.
     saved: dict[str, HasState] = field(default_factory=dict)
 
@@ -160,13 +162,15 @@ def _build(
     # Several processes that train one model explore apart, each with envs and random numbers of its own; all start from
     # the network of rank 0.
     rank = get_rank() if cfg.policy.get("multi_gpu", False) else 0
+    seeds = SeedTree(cfg.seed)
     collector_env, evaluator_env = env_managers(cfg, env_setting, collects)
     ends.callback(evaluator_env.close)
     if collects:
         ends.callback(collector_env.close)
-        collector_env.seed(cfg.seed + rank * collector_env.env_num, dynamic_seed=dynamic_seed)
+        collector_seeds = seeds.env_seeds(collector_env.env_num, "collector", process=rank)
+        collector_env.seed(collector_seeds, dynamic_seed=dynamic_seed)
     seed_evaluation(evaluator_env, cfg.seed)
-    set_pkg_seed(cfg.seed + rank, use_cuda=cfg.policy.cuda)
+    seeds.seed_process("learner", process=rank, use_cuda=cfg.policy.cuda)
     fields = ["learn", "collect", "eval", "command"] if collects else ["learn", "eval"]
     policy = create_policy(cfg.policy, model=model, enable_field=fields)
     check_action_kind(cfg.policy.type, policy.learn_mode.get_attribute("model"), evaluator_env)

@@ -21,7 +21,7 @@ from ding.entry.sweep.parameters import Parameter
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.status import RunStatus
 from ding.entry.view.views import PlainView
-from ding.utils import require_extra
+from ding.utils import SeedTree, require_extra
 from ding.utils.own_code import refuse_in_import
 from ding.utils.system_helper import die_with_parent
 
@@ -127,7 +127,7 @@ class Sweep:
             study_name="sweep",
             direction="maximize",
             load_if_exists=True,
-            sampler=optuna.samplers.TPESampler(seed=self.seed + worker),
+            sampler=optuna.samplers.TPESampler(seed=SeedTree(self.seed).derived("sampler", process=worker)),
             pruner=optuna.pruners.MedianPruner() if self.prune else optuna.pruners.NopPruner(),
         )
 

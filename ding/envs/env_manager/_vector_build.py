@@ -1,5 +1,6 @@
 """Making a ``gymnasium.vector`` env out of the env functions of a config."""
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -17,6 +18,7 @@ from ding.envs.env.spaces import from_sample
 from ding.envs.env_wrappers import GymToGymnasiumWrapper
 from ding.envs.env_wrappers._gym_api import accepts
 from ding.utils import did_you_mean
+from ding.utils.seed import seed_env_process
 
 
 @runtime_checkable
@@ -25,6 +27,29 @@ class HasVectorForm(Protocol):
 
     def make_vector_env(self, num_envs: int) -> VectorEnv:
         """A vector env that steps ``num_envs`` envs of this kind together."""
+
+
+class _OwnGenerators(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An env alone in its process, which seeds the global generators of the process with it.
+
+    Args:
+        env_fn: makes the env.
+        seed: of the env, as far as it is known.
+        parent_pid: id of the process of the manager, in which a vector env makes an env, too.
+    """
+
+    def __init__(self, env_fn: Callable[[], Any], seed: int | None, parent_pid: int) -> None:
+        self._is_alone = os.getpid() != parent_pid
+        if self._is_alone:
+            seed_env_process(seed, "build")
+        super().__init__(env_fn())
+        self.step = self.env.step  # type: ignore[method-assign]  # no further call in each step
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Seed the process if there is a seed, and reset the env."""
+        if seed is not None and self._is_alone:
+            seed_env_process(seed, "reset")
+        return self.env.reset(seed=seed, options=options)
 
 
 class AsGymnasium(GymToGymnasiumWrapper):
@@ -68,7 +93,11 @@ MODES = ("vector_entry_point", "sync", "async")
 
 
 def build_vector_env(
-    env_fn: Sequence[Callable[[], Any]], ref: object, mode: str | None, shared_memory: bool
+    env_fn: Sequence[Callable[[], Any]],
+    ref: object,
+    mode: str | None,
+    shared_memory: bool,
+    seeds: Sequence[int | None] = (),
 ) -> VectorEnv:
     """A vector env with one env per function.
 
@@ -79,6 +108,7 @@ def build_vector_env(
         mode: ``vector_entry_point`` (the vector env of the env class, else that registered for ``env_id``), ``sync``,
             ``async``, or ``None`` for the first where there is one and it can be used, else ``sync``.
         shared_memory: whether ``async`` passes observations through shared memory.
+        seeds: of the envs, as far as they are known; the processes of ``async`` build their env with them.
 
     Raises:
         ValueError: an unknown mode, or envs that the mode cannot serve.
@@ -105,6 +135,8 @@ def build_vector_env(
     elif not isinstance(ref, gymnasium.Env):
         raise TypeError(f"env manager 'gym_vector' needs gymnasium envs or a BaseEnv, not {type(ref).__name__}")
     if mode == "async":
+        known = [*seeds, *[None] * (len(env_fn) - len(seeds))]
+        env_fn = [partial(_OwnGenerators, fn, seed, os.getpid()) for fn, seed in zip(env_fn, known)]
         return AsyncVectorEnv(env_fn, shared_memory=shared_memory, autoreset_mode=AutoresetMode.DISABLED)
     return SyncVectorEnv(env_fn, autoreset_mode=AutoresetMode.DISABLED)
 

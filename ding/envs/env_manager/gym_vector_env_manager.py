@@ -134,7 +134,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             # The one that the function made has been closed.
             self.env_ref = self._env_fn[0]()
         mode, shared_memory = self._cfg.vectorization_mode, self._cfg.shared_memory
-        self._venv = build_vector_env(self._env_fn, self.env_ref, mode, shared_memory)
+        self._venv = build_vector_env(self._env_fn, self.env_ref, mode, shared_memory, self._life.last_seeds)
         self._mode = self._venv.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self._reset_rows = row_resetter(self._venv) if self._mode is AutoresetMode.NEXT_STEP else None
         # Vector envs that hand out one and the same array have to be copied from.

@@ -8,6 +8,7 @@ from easydict import EasyDict
 from ding.data.roles import CollectMode, EnvManager
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
+from ding.framework.middleware._seeding import seed_collector_envs
 from ding.framework.middleware.functional.collector import CountedRollout, readable
 from ding.framework.task import Role
 
@@ -83,5 +84,5 @@ class BattleEpisodeCollector:
 def _battle(cfg: EasyDict, policies: Sequence[CollectMode], env: EnvManager, length: float | None) -> CountedRollout:
     if len(policies) < 2:
         raise ValueError(f"policies: {len(policies)}, but a battle needs one per player, at least two")
-    env.seed(cfg.seed)
+    seed_collector_envs(env, cfg.seed)
     return CountedRollout(policies, env, length)

@@ -8,6 +8,7 @@ from easydict import EasyDict
 from ding.data.roles import CollectMode, EnvManager
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
+from ding.framework.middleware._seeding import seed_collector_envs
 from ding.framework.middleware.functional.collector import CountedRollout, readable
 from ding.framework.middleware.trees import TreeMode, TreePolicy
 from ding.framework.task import Role
@@ -33,7 +34,7 @@ class StepCollector:
         self.policy = policy
         self.env = env
         self.random_collect_size = random_collect_size
-        env.seed(cfg.seed)
+        seed_collector_envs(env, cfg.seed)
         self._rollout = CountedRollout(policy, env, None)
         self._warm_up = _WarmUp(cfg, env)
 
@@ -86,7 +87,7 @@ class EpisodeCollector:
         self.policy = policy
         self.env = env
         self.random_collect_size = random_collect_size
-        env.seed(cfg.seed)
+        seed_collector_envs(env, cfg.seed)
         self._rollout = CountedRollout(policy, env, math.inf)
         self._warm_up = _WarmUp(cfg, env)
 
@@ -117,7 +118,7 @@ class PPOFStepCollector:
     def __init__(self, seed: int, policy: TreePolicy, env: EnvManager, n_sample: int, unroll_len: int = 1) -> None:
         self.env = env
         self.num_steps = n_sample * unroll_len
-        env.seed(seed)
+        seed_collector_envs(env, seed)
         mode: Any = TreeMode(policy, "collect")
         self._rollout = CountedRollout(mode, env, None)
 

@@ -47,13 +47,13 @@ def rows(num_actions=2):
 
 def test_an_epoch_draws_nine_tenths_and_validates_on_the_rest(config, caplog):
     offline_data_save_type(rows(), "d.pkl", "naive")
-    config[0].policy.learn.update(train_epoch=8, optimizer="Adam", learning_rate=0.03)
+    config[0].policy.learn.update(train_epoch=12, optimizer="Adam", learning_rate=0.03)
     with caplog.at_level(logging.INFO, "ding.entry"):
         policy, converged = serial_pipeline_bc(config, 0, "d.pkl", strict=True)
     result = json.loads(Path("e/result.json").read_text())
-    assert (result["train_iter"], result["env_step"], converged) == (8 * 9, 0, False)
+    assert (result["train_iter"], result["env_step"], converged) == (12 * 9, 0, False)
     values = [float(record.args[1]) for record in caplog.records if "validation" in record.getMessage()]
-    assert len(values) == 8
+    assert len(values) == 12
     assert values[-1] >= 0.9 > values[0]
     again, _ = serial_pipeline_bc(config, 0, "d.pkl")
     weights = policy.learn_mode.state_dict()["model"]

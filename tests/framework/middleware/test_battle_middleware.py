@@ -5,6 +5,7 @@ from easydict import EasyDict
 
 from ding.framework import OnlineRLContext
 from ding.framework.middleware import BattleEpisodeCollector, BattleStepCollector
+from ding.utils import SeedTree
 from ding.worker.testing import ScriptedEnvManager, ScriptedPolicy
 
 
@@ -50,7 +51,8 @@ def test_steps_of_two_players() -> None:
     assert [[int(row["reward"]) for row in player] for player in ctx.trajectories] == [[1] * 6, [-1] * 6]
     assert [bool(row.done) for row in ctx.trajectories[1]] == [False, False, True, False, True, False]
     assert {int(row.collect_train_iter) for player in ctx.trajectories for row in player} == {4}
-    assert (ctx.env_step, ctx.env_episode, env.seeds) == (6, 2, [0])
+    assert (ctx.env_step, ctx.env_episode) == (6, 2)
+    assert env.seeds == [SeedTree(0).env_seeds(2, "collector")]
     assert policies[1].forwards == [("collect", [0, 1], {"eps": 0.5})] * 3
 
 

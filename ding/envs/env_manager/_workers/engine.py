@@ -81,11 +81,18 @@ class WorkerEngine:
         context: start method, ``fork``, ``spawn`` or ``forkserver``.
         envs_per_worker: how many envs share a process.
         timeouts: see :class:`Timeouts`.
+        seeds: the newest seed of each env, read when a process starts; see :func:`seed_env_process`.
     """
 
     def __init__(
-        self, env_fns: Sequence[Callable[[], Any]], context: str, envs_per_worker: int, timeouts: Timeouts
+        self,
+        env_fns: Sequence[Callable[[], Any]],
+        context: str,
+        envs_per_worker: int,
+        timeouts: Timeouts,
+        seeds: Sequence[int | None],
     ) -> None:
+        self._seeds = seeds
         self._context = multiprocessing.get_context(context)
         self._timeouts = timeouts
         self._shared: dict[str, SharedColumns] = {}
@@ -134,7 +141,7 @@ class WorkerEngine:
         return worker.env_ids
 
     def _start(self, worker: WorkerProcess) -> None:
-        worker.start(self._completions_in, close_inherited)
+        worker.start(self._completions_in, close_inherited, [self._seeds[env_id] for env_id in worker.env_ids])
         self._dead.discard(worker)
         self._by_sentinel[worker.sentinel] = worker
         self._poller.register(worker.sentinel, select.POLLIN)

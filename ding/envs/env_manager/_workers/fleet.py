@@ -64,7 +64,7 @@ class EnvFleet:
         self._life = life
         self._replay_paths = replay_paths
         timeouts = Timeouts(cfg.connect_timeout, cfg.reset_timeout, cfg.step_timeout)
-        self._engine = WorkerEngine(env_fns, cfg.context, cfg.envs_per_worker, timeouts)
+        self._engine = WorkerEngine(env_fns, cfg.context, cfg.envs_per_worker, timeouts, life.last_seeds)
         self._actions = ActionSender(self._engine, len(env_fns))
         self._store = ResultStore(len(env_fns), cfg.copy_on_get, space)
         self._building = set(range(len(env_fns)))

@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
@@ -70,8 +70,8 @@ class WorkerProcess:
 
     # life
 
-    def start(self, completions: Connection, close_inherited: Callable[[], None]) -> None:
-        """Start the process and order it to build its envs.
+    def start(self, completions: Connection, close_inherited: Callable[[], None], seeds: Sequence[int | None]) -> None:
+        """Start the process and order it to build its envs, with random numbers that follow from ``seeds``.
 
         Raises:
             TypeError, AttributeError, PicklingError: the env functions cannot be sent (not with the start method fork).
@@ -107,7 +107,7 @@ class WorkerProcess:
         self.pending.clear()
         self.were_reset.clear()
         self.send(Message("crash_log"), handle=self._crash_log.fileno())
-        self.send(Message("build"))
+        self.send(Message("build", (list(seeds),)))
         self.pending.extend((Command.BUILD, env_id) for env_id in self.env_ids)
 
     def _start_process(self, forked: bool) -> None:

@@ -30,6 +30,7 @@ from ding.envs.env_manager._workers.protocol import COMPLETION, FIRST_STEP, MESS
 from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
 from ding.utils.compression_helper import CloudPickleWrapper
 from ding.utils.own_code import OwnModule, import_in_child
+from ding.utils.seed import seed_env_process
 from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger(__name__)
@@ -141,6 +142,7 @@ class EnvWorker:
         self._take_ints: set[int] = set()
         self._one_number: np.ndarray | None = None
         self._returns: dict[int, float] = {}
+        self._static_seeds: dict[int, int | None] = {}
         self._results: SharedColumns | None = None
         self._obs: RowWriter
         self._reset_obs: RowWriter
@@ -204,9 +206,11 @@ class EnvWorker:
         faulthandler.register(DUMP_SIGNAL, log, all_threads=True, chain=True)
         self._crash_log = log
 
-    def _on_build(self) -> None:
+    def _on_build(self, seeds: list[int | None]) -> None:
         import_in_child(self._setup.own_code)
-        for env_id, env_fn in zip(self._setup.env_ids, self._setup.env_fns):
+        for env_id, env_fn, seed in zip(self._setup.env_ids, self._setup.env_fns, seeds):
+            # A forked process begins with the generators of its parent, as all the others do.
+            seed_env_process(seed, "build")
             self._attempt(Command.BUILD, self._build, env_id, env_fn)
 
     # commands
@@ -243,8 +247,7 @@ class EnvWorker:
             env = self._envs[env_id] = self._setup.env_fns[position].data()
         if replay_path is not None:
             env.enable_save_replay(replay_path)
-        if seed is not None:
-            env.seed(*seed)
+        self._seed(env_id, seed)
         obs = env.reset(**kwargs)
         fast = getattr(env, "has_fast_step", False)
         self._steppers[env_id] = env.fast_step() if fast else classic_step(env)
@@ -257,6 +260,16 @@ class EnvWorker:
         if problem is not None:
             raise DataProblem(f"the observation of reset does not fit: {problem}")
         return 0, None
+
+    def _seed(self, env_id: int, seed: tuple[Any, ...] | None) -> None:
+        """Seed an env with new arguments of ``env.seed``, and the generators of the process."""
+        if seed is not None:
+            self._static_seeds[env_id] = seed[0] if len(seed) > 1 and not seed[1] else None
+            seed_env_process(seed[0], "reset")
+            self._envs[env_id].seed(*seed)
+        elif self._static_seeds.get(env_id) is not None:
+            # Each of its episodes begins from this seed.
+            seed_env_process(self._static_seeds[env_id], "reset")
 
     def _step_shared(self, env_id: int) -> Result:
         if self._one_number is not None and env_id in self._take_ints:

@@ -9,6 +9,7 @@ import numpy as np
 from ding.data import EnvBatch, Row, TransitionBatch, is_batched
 from ding.data.roles import CollectMode, EnvManager, Samples, Transition
 from ding.framework.context import OnlineRLContext
+from ding.framework.middleware._seeding import seed_collector_envs
 from ding.framework.middleware.trees import as_tree
 from ding.framework.task import current_task
 from ding.rollout import EpisodeRecord, Game, Rollout, Segments, Sent, VectorStepper, as_policies, v1_interface
@@ -176,7 +177,7 @@ def inferencer(seed: int, policy: CollectMode, env: EnvManager) -> Collect:
         policy: the collect mode of a policy; it gets float32 tensors.
         env: env manager.
     """
-    env.seed(seed)
+    seed_collector_envs(env, seed)
     stepper = VectorStepper(v1_interface(env), [policy], transform_obs=True)
 
     def infer(ctx: OnlineRLContext) -> None:

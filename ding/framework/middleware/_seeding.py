@@ -1,0 +1,28 @@
+"""Seeds of the envs of a task."""
+
+from typing import Any
+
+from ding.data.roles import EnvManager
+from ding.framework.task import current_task
+from ding.utils import SeedTree, process_index
+
+
+def seed_collector_envs(env: EnvManager, seed: int) -> None:
+    """Seed the envs of a collector.
+
+    Each collector of a task and each process of a run has seeds of its own, and a training that is resumed after some
+    env steps has others than the one before.
+
+    Args:
+        env: env manager.
+        seed: the seed of the run.
+    """
+    task = current_task()
+    number, env_step = 0, 0
+    if task.running:
+        context: Any = task.ctx
+        number, env_step = task.num_collectors, int(getattr(context, "env_step", 0))
+        task.num_collectors += 1
+    seeds = SeedTree(int(seed))
+    purpose = f"collect {number} from {env_step}" if number or env_step else "collect"
+    env.seed(seeds.env_seeds(env.env_num, "collector", process=process_index(), purpose=purpose))

@@ -5,17 +5,24 @@ from ding.config.example.DDPG import supported_env_cfg
 
 
 class DDPGAgent(Agent):
-    """DDPG (see :class:`ding.policy.DDPGPolicy`) on envs with continuous actions."""
+    """DDPG (see :class:`ding.policy.DDPGPolicy`) on envs with continuous or hybrid actions."""
 
     algorithm = "DDPG"
     policy_type = "ddpg"
-    action_kinds = ("continuous",)
+    action_kinds = ("continuous", "hybrid")
     encodes_vectors = False
     supported_env_list = tuple(supported_env_cfg)
     policy_defaults = {
         "random_collect_size": 800,
-        "model": {"action_space": "regression", "twin_critic": False},
+        "model": {"twin_critic": False},
         "learn": {"update_per_collect": 2, "batch_size": 128},
         "collect": {"n_sample": 48},
         "eval": {"evaluator": {"eval_freq": 100}},
+    }
+    hybrid_defaults = {
+        "action_space": "hybrid",
+        # Samples hold the logit of the network, which random actions do not have.
+        "random_collect_size": 0,
+        "model": {"action_space": "hybrid"},
+        "other": {"eps": {"type": "exp", "start": 1.0, "end": 0.1, "decay": 10000}},
     }

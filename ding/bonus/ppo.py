@@ -4,11 +4,11 @@ from ding.bonus.core.agent import Agent
 
 
 class PPOAgent(Agent):
-    """On-policy PPO (see :class:`ding.policy.PPOPolicy`) on envs with discrete or continuous actions."""
+    """On-policy PPO (see :class:`ding.policy.PPOPolicy`) on envs with discrete, continuous or hybrid actions."""
 
     algorithm = "PPO"
     policy_type = "ppo"
-    action_kinds = ("discrete", "continuous")
+    action_kinds = ("discrete", "continuous", "hybrid")
     names_action_space = True
     # As in configs/cartpole, with less discount.
     policy_defaults = {

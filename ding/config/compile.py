@@ -80,7 +80,7 @@ def compile_config(
     if env is None:  # else the caller may make any number of envs
         check_evaluation(sections.dig(user, "env"))
     result = sections.merged(defaults, user)
-    check_rate_limit(result.get("policy", {}), pushes_n_sample=True)
+    sections.settle_actions(result.env, given["env"], given["policy"], strict)
     _finish(result, evaluator, seed)
     if save_cfg:
         _save(result, create if create_cfg is not None else None, save_path, renew_dir, save_git_info)
@@ -145,6 +145,7 @@ def _check(user: EasyDict, create: EasyDict, defaults: EasyDict, given: Classes,
 
 
 def _finish(result: EasyDict, evaluator: type, seed: int) -> None:
+    check_rate_limit(result.get("policy", {}), pushes_n_sample=True)
     if "unroll_len" in result.policy:
         result.policy.collect.unroll_len = result.policy.unroll_len
     result.seed = seed

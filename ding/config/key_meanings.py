@@ -122,7 +122,11 @@ SHARED_MEANINGS = {
     "env_id": "(str) Id of the gymnasium env.",
     "env_kwargs": "(dict) Arguments of gymnasium.make.",
     "env_wrapper": "(str or list) Name of a set of wrappers, or the wrappers.",
-    "act_scale": "(bool) Whether actions in [-1, 1] are scaled to the bounds of the action space.",
+    "act_scale": (
+        "(bool, None or 'auto') Whether actions in [-1, 1] are scaled to the bounds of the action space; 'auto': where "
+        "it has bounds; None: as 'auto' if the policy acts in [-1, 1]. Else actions are clipped to the bounds."
+    ),
+    "check_actions": "(int or bool) Steps of each env in which actions are looked up in its action space; True: all.",
     "rew_clip": "(bool) Whether rewards below -10 are raised to -10.",
     "replay_path": "(str or None) Folder for videos of evaluations.",
     "frame_stack": "(int) Frames of an observation.",

@@ -109,6 +109,20 @@ def env_section(env: Callable[..., Any] | None, env_manager: type, create: Mappi
     return result
 
 
+def settle_actions(env: EasyDict, env_cls: object, policy: object, strict: bool) -> None:
+    """Fill in the keys of the section ``env`` that depend on the policy and on how strict the run is.
+
+    Args:
+        env: changed in place.
+        env_cls, policy: the classes, or ``None``.
+        strict: each action is checked.
+    """
+    if "act_scale" in env and env.act_scale is None and getattr(policy, "acts_in_unit_range", False):
+        env.act_scale = "auto"
+    if strict and getattr(env_cls, "checks_actions", False):
+        env.check_actions = True
+
+
 def policy_section(policy: type, create: Mapping[str, Any]) -> EasyDict:
     """Return the section ``policy``; those of its workers hold what the policy and the create config set for them."""
     result = merged(POLICY_TEMPLATE, defaults_of(policy, "policy"))

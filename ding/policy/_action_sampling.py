@@ -34,7 +34,7 @@ def is_space(space: object, name: str) -> bool:
 
 
 class ActionSampler:
-    """Draws actions of one space for ``n`` environments.
+    """Draws actions of one space for ``n`` environments, in the form of a policy: discrete ones count from 0.
 
     Args:
         space: an action space, a list of spaces (one per agent) or a dict space.
@@ -50,8 +50,8 @@ class ActionSampler:
         """``n`` actions as a column.
 
         ``Discrete`` int64 ``[n, 1]``; ``MultiDiscrete`` a list of n lists of int64 ``(1,)`` tensors; ``Box`` its dtype
-        (float32 for float64) ``[n, *shape]``; several spaces of one shape ``[n, spaces, ...]``; ``Tuple`` a list of n
-        tuples.
+        (float32 for float64) ``[n, *shape]``; a hybrid of ``action_type`` and ``action_args`` a dict of both; several
+        spaces of one shape ``[n, spaces, ...]``; ``Tuple`` a list of n tuples.
         """
         return self._draw(n)
 
@@ -64,15 +64,16 @@ class ActionSampler:
     def _drawer(self, space: Any) -> Callable[[int], Any]:
         if isinstance(space, (list, tuple)):
             return self._stack([self._drawer(part) for part in space])
+        if is_space(space, "Dict") and set(space.spaces) == {"action_type", "action_args"}:
+            drawn = {key: self._drawer(part) for key, part in space.spaces.items()}
+            return lambda n: {key: drawer(n) for key, drawer in drawn.items()}
         if is_space(space, "Dict"):
             return self._stack([self._drawer(part) for part in space.spaces.values()])
         if is_space(space, "Tuple"):
             drawers = [self._drawer(part) for part in space.spaces]
             return lambda n: list(zip(*[drawer(n) for drawer in drawers]))
         if is_space(space, "Discrete"):
-            start = int(getattr(space, "start", 0))
-            stop = start + int(space.n)
-            return lambda n: torch.from_numpy(self._rng.integers(start, stop, size=(n, 1)))
+            return lambda n: torch.from_numpy(self._rng.integers(0, int(space.n), size=(n, 1)))
         if is_space(space, "MultiDiscrete"):
             return self._multi_discrete(space)
         if is_space(space, "Box"):
@@ -95,10 +96,9 @@ class ActionSampler:
 
     def _multi_discrete(self, space: Any) -> Callable[[int], list[list[torch.Tensor]]]:
         sizes = np.asarray(space.nvec).reshape(-1)
-        start = np.asarray(getattr(space, "start", np.zeros_like(sizes))).reshape(-1)
 
         def draw(n: int) -> list[list[torch.Tensor]]:
-            values = torch.from_numpy(self._rng.integers(start, start + sizes, size=(n, len(sizes))))
+            values = torch.from_numpy(self._rng.integers(0, sizes, size=(n, len(sizes))))
             return [list(row.unsqueeze(-1).unbind(0)) for row in values]
 
         return draw

@@ -25,6 +25,8 @@ class SoftActorCriticPolicy(Policy):
     A subclass has the losses.
     """
 
+    acts_in_unit_range = True
+
     config = {
         "cuda": False,
         "on_policy": False,

@@ -63,6 +63,8 @@ class Policy(ABC):
     collect_function = _modes.collect_function
     eval_function = _modes.eval_function
 
+    #: Whether actions lie in [-1, 1]: random ones do, too, and ``env.act_scale`` is ``'auto'`` where it has no value.
+    acts_in_unit_range: ClassVar[bool] = False
     #: All modes, in the order in which they are initialised.
     total_field: ClassVar[tuple[str, ...]] = ("learn", "collect", "eval")
 

@@ -60,6 +60,9 @@ class CQLPolicy(SACPolicy):
     With ``learn.with_lagrange`` the weight of that term is learned, so that the gap comes to ``learn.lagrange_thresh``.
     """
 
+    # Data sets hold the env's own actions.
+    acts_in_unit_range = False
+
     config = {
         "type": "cql",
         "model": {"actor_head_hidden_size": 256, "critic_head_hidden_size": 256},

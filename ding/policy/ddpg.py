@@ -40,6 +40,7 @@ class DDPGPolicy(Policy):
     """
 
     optional_keys = {"learn": "noise_sigma noise_range"}
+    acts_in_unit_range = True
 
     config = {
         "type": "ddpg",

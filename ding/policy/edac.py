@@ -49,6 +49,9 @@ class EDACPolicy(SACPolicy):
     ``critic_loss`` is the sum over the members plus ``learn.eta`` times :func:`diversity_loss`.
     """
 
+    # Data sets hold the env's own actions.
+    acts_in_unit_range = False
+
     config = {
         "type": "edac",
         "model": {"ensemble_num": 10, "actor_head_hidden_size": 256, "critic_head_hidden_size": 256},

@@ -70,6 +70,9 @@ class IQLPolicy(DDPGPolicy):
     an actor by advantage-weighted regression.
     """
 
+    # Data sets hold the env's own actions.
+    acts_in_unit_range = False
+
     config = {
         "type": "iql",
         "random_collect_size": 0,

@@ -98,6 +98,8 @@ class PDQNPolicy(Policy):
     them squares, stores time limits as terminal and discounts the tail of a cut segment as the original API does.
     """
 
+    acts_in_unit_range = True
+
     config = {
         "type": "pdqn",
         "cuda": False,

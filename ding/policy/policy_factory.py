@@ -1,16 +1,19 @@
 """Random policies, for filling a buffer before the first update."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from easydict import EasyDict
+from gymnasium import spaces
 
 from ding.data import EnvBatch, batched
 from ding.data.roles import CollectMode
+from ding.envs.env.actions import ActionMapping
 from ding.policy import _modes
 from ding.policy._action_sampling import ActionSampler, Space, is_space
+from ding.policy.action_kind import HasActionSpace, acts_in_unit_range
 from ding.policy.errors import PolicyUsageError
 
 
@@ -34,7 +37,8 @@ class RandomPolicy:
         """``{env_id: obs}`` -> ``{env_id: {'action': ...}}``; other arguments are ignored.
 
         ``action`` is int64 ``(1,)`` for ``Discrete``, a list of int64 ``(1,)`` for ``MultiDiscrete``, ``[agents]`` for
-        a list of spaces (with a ``logit`` ``[agents, actions]``), else a tensor of the space's shape. An
+        a list of spaces (with a ``logit`` ``[agents, actions]``), a dict for a hybrid of ``action_type`` and
+        ``action_args``, else a tensor of the space's shape. Discrete actions count from 0, as those of a network. An
         ``action_mask`` in the observation is obeyed.
         """
         columns = data.columns
@@ -89,14 +93,6 @@ def _reset_nothing(data_id: list[int] | None = None) -> None:
     """A random policy has no state."""
 
 
-class HasActionSpace(Protocol):
-    """An env manager, or an env, as far as random actions need it."""
-
-    @property
-    def action_space(self) -> Any:
-        """The space of the actions of one environment."""
-
-
 def get_random_policy(cfg: EasyDict, policy: CollectMode, env: HasActionSpace) -> CollectMode:
     """A random policy over ``env.action_space``, or ``policy`` itself where its training data holds its own outputs
     (``cfg.policy.transition_with_policy_data``).
@@ -108,4 +104,32 @@ def warm_up_mode(policy_cfg: Mapping[str, Any], policy: CollectMode, env: HasAct
     """:func:`get_random_policy` of the section ``policy`` of a config."""
     if policy_cfg.get("transition_with_policy_data", False):
         return policy
-    return PolicyFactory.get_random_policy(policy, action_space=env.action_space)
+    return PolicyFactory.get_random_policy(policy, action_space=warm_up_space(policy_cfg, policy, env.action_space))
+
+
+def warm_up_space(policy_cfg: Mapping[str, Any], policy: CollectMode, action_space: Any) -> Any:
+    """Return the space of random actions with the form and the range of those that a policy puts out.
+
+    Args:
+        policy_cfg: section ``policy`` of the config.
+        policy: the collect mode.
+        action_space: of the env; where no network of ours acts in it, it is returned.
+    """
+    model = policy_cfg.get("model") or {}
+    mapping = ActionMapping(action_space, maps=False) if isinstance(action_space, spaces.Space) else None
+    hybrid = isinstance(model.get("action_shape"), Mapping)
+    if mapping is None or mapping.kind is None or (mapping.kind == "hybrid") != hybrid:
+        return action_space
+    agents, shape = model.get("agent_num"), action_space.shape or ()
+    if mapping.kind == "continuous" and agents is not None and shape[:1] == (agents,):
+        wanted: Any = action_space
+    else:
+        wanted = mapping.policy_space
+    return _in_unit_range(wanted) if acts_in_unit_range(policy) else wanted
+
+
+def _in_unit_range(space: Any) -> Any:
+    """The space with each Box in [-1, 1]."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: _in_unit_range(part) for key, part in space.spaces.items()})
+    return spaces.Box(-1.0, 1.0, space.shape, np.float32) if isinstance(space, spaces.Box) else space

@@ -31,6 +31,9 @@ class TD3BCPolicy(TD3Policy):
     The targets' actions get noise once; the original API adds it twice.
     """
 
+    # Data sets hold the env's own actions.
+    acts_in_unit_range = False
+
     config = {
         "type": "td3_bc",
         "model": {"action_space": "regression", "actor_head_hidden_size": 256, "critic_head_hidden_size": 256},

@@ -386,8 +386,9 @@ def test_actions_that_do_not_fit() -> None:
     box = spaces.Box(-1, 1, (2,), np.float32)
     with pytest.raises(AgentConfigError, match=r"^DQN needs a discrete action space, but that of the env is Box"):
         DQNAgent(env=GridEnv(action_space=box))
-    with pytest.raises(AgentConfigError, match="count from 0"):
-        DQNAgent(env=GridEnv(action_space=spaces.Discrete(2, start=1)))
+    text = spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])
+    with pytest.raises(AgentConfigError, match=r"no network acts in the action space Tuple\(Discrete\(2\), Text"):
+        DQNAgent(env=GridEnv(action_space=text))
 
 
 @pytest.mark.parametrize(

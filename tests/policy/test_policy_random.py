@@ -40,13 +40,13 @@ def test_needs_a_space_or_a_function():
     assert policy.forward(1) == {"own": 1}
 
 
-def test_discrete():
+def test_discrete_actions_count_from_0_as_those_of_a_network():
     output = _forward(gym.spaces.Discrete(3, start=2))
     assert list(output) == [3, 5]
     for value in output.values():
         assert value["action"].dtype == torch.int64
         assert value["action"].shape == (1,)
-        assert 2 <= int(value["action"]) < 5
+        assert 0 <= int(value["action"]) < 3
 
 
 def test_columns_are_uniform_and_seeded():
@@ -82,11 +82,12 @@ def test_a_mask_that_allows_nothing_as_that_of_a_dead_agent_is_taken_as_one_that
     assert first != second
 
 
-def test_multi_discrete():
-    for value in _forward(gym.spaces.MultiDiscrete([2, 5])).values():
+@pytest.mark.parametrize("start", [[0, 0], [7, -3]])
+def test_multi_discrete(start):
+    for value in _forward(gym.spaces.MultiDiscrete([2, 5], start=start)).values():
         assert [tuple(part.shape) for part in value["action"]] == [(1,), (1,)]
-        assert int(value["action"][0]) < 2 <= 5
-        assert int(value["action"][1]) < 5
+        assert 0 <= int(value["action"][0]) < 2
+        assert 0 <= int(value["action"][1]) < 5
 
 
 @pytest.mark.parametrize(("low", "high"), [(-2.0, 3.0), (-np.inf, np.inf), (0.0, np.inf), (-np.inf, 1.0)])

@@ -26,7 +26,7 @@ from ding.config import compile_config
 from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
-from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
+from ding.entry.serial.shape_check import check_model_shapes
 from ding.entry.view.experiment import best_checkpoint
 from ding.envs import BaseEnv, setup_ding_env_manager
 from ding.envs.env.norms import defer_norms
@@ -34,6 +34,7 @@ from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes
 from ding.policy import Policy, create_policy
+from ding.policy.action_kind import check_action_kind
 from ding.rollout import seed_evaluation, statistics_of
 from ding.utils import SeedTree, deep_merge_dicts
 from ding.utils.data import offline_data_save_type
@@ -81,6 +82,8 @@ class Agent:
     encodes_vectors: ClassVar[bool] = True
     #: Section ``policy`` for envs without a config of their own.
     policy_defaults: ClassVar[Mapping[str, Any]] = {}
+    #: What is over them where actions are hybrid.
+    hybrid_defaults: ClassVar[Mapping[str, Any]] = {}
     #: Ids of the envs for which there is a config.
     supported_env_list: ClassVar[Sequence[str]] = ()
 
@@ -109,7 +112,8 @@ class Agent:
         if norms is not None and self._statistics is not None:
             self._statistics.activate(norms)
         if hasattr(self.policy.learn_mode, "get_attribute"):  # compact policies have none
-            check_action_kind(policy_type, self.policy.learn_mode.get_attribute("model"), self.env)
+            model_used = self.policy.learn_mode.get_attribute("model")
+            check_action_kind(policy_type, model_used, self.env, getattr(self.policy, "acts_in_unit_range", False))
         if model is None:
             check_model_shapes(type(self.policy), self.cfg.policy.model, self.env)
         self.buffer_ = self._new_buffer()
@@ -145,7 +149,9 @@ class Agent:
             fitted = fitted_config(made, cls.action_kinds, cls.algorithm, cls.names_action_space, cls.encodes_vectors)
         finally:
             made.close()
-        defaults = {} if "policy" in base else {"policy": cls.policy_defaults}
+        hybrid = isinstance(fitted["policy"]["model"]["action_shape"], Mapping)
+        own_defaults = deep_merge_dicts(cls.policy_defaults, cls.hybrid_defaults if hybrid else {})
+        defaults = {} if "policy" in base else {"policy": own_defaults}
         main = deep_merge_dicts(deep_merge_dicts(fitted, defaults), deep_merge_dicts(base, user))
         return main, pattern
 

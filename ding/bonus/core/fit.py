@@ -8,11 +8,11 @@ from gymnasium import spaces
 
 from ding.bonus.common import AgentConfigError
 from ding.envs import BaseEnv
+from ding.envs.env.actions import ActionMapping, why_not
 
 VECTOR_SIZES = [128, 128, 64]
 IMAGE_SIZES = [32, 64, 64, 128]
 DEFAULT_WRAPPERS = [{"type": "eval_episode_return"}]
-KINDS = ("discrete", "continuous", "hybrid")
 
 
 def wrappers_for(space: "spaces.Space[Any]") -> list[dict[str, Any]]:
@@ -42,13 +42,15 @@ def fitted_config(
     Raises:
         AgentConfigError: the algorithm does not work with the action space.
     """
-    obs, action = env.observation_space, env.action_space
-    kind, action_shape = action_shape_of(action)
+    obs, action = env.observation_space, ActionMapping(env.action_space)
+    kind = action.kind
+    if kind is None:
+        raise AgentConfigError(why_not(env.action_space))
     if kind not in kinds:
         raise AgentConfigError(
-            f"{algorithm} needs a {' or '.join(kinds)} action space, but that of the env is {action}"
+            f"{algorithm} needs a {' or '.join(kinds)} action space, but that of the env is {env.action_space}"
         )
-    model: dict[str, Any] = {"obs_shape": obs_shape_of(obs), "action_shape": action_shape}
+    model: dict[str, Any] = {"obs_shape": obs_shape_of(obs), "action_shape": action.network_shape}
     if isinstance(obs, spaces.Box) and (encodes_vectors or len(obs.shape) == 3):
         model["encoder_hidden_size_list"] = list(IMAGE_SIZES if len(obs.shape) == 3 else VECTOR_SIZES)
     section: dict[str, Any] = {"collector_env_num": 8, "evaluator_env_num": 5, "n_evaluator_episode": 5}
@@ -56,7 +58,7 @@ def fitted_config(
     if names_action_space:
         model["action_space"] = policy["action_space"] = kind
     if kind == "continuous":
-        section["act_scale"] = True
+        section["act_scale"] = "auto"
     return {"env": {**section, **stop_value_of(env)}, "policy": policy}
 
 
@@ -68,30 +70,10 @@ def obs_shape_of(space: "spaces.Space[Any]") -> Any:
     return shape[0] if len(shape) == 1 else shape
 
 
-def action_shape_of(space: "spaces.Space[Any]") -> tuple[str, Any]:
-    """Return the kind of an action space (one of :data:`KINDS`, or ``other``), and its shape as models take it."""
-    if isinstance(space, spaces.Discrete):
-        if space.start != 0:
-            raise AgentConfigError(f"actions must count from 0, but the action space of the env is {space}")
-        return "discrete", int(space.n)
-    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return "discrete", [int(n) for n in space.nvec]
-    if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return "continuous", int(space.shape[0])
-    if isinstance(space, spaces.Dict) and set(space.spaces) == {"action_type", "action_args"}:
-        return "hybrid", get_hybrid_shape(space)
-    return "other", None
-
-
 def get_hybrid_shape(action_space: "spaces.Dict | spaces.Tuple[Any]") -> dict[str, Any]:
     """Return ``{'action_type_shape', 'action_args_shape'}`` of an action with a type and arguments."""
-    parts = list(action_space.spaces.values() if isinstance(action_space, spaces.Dict) else action_space.spaces)
-    if isinstance(action_space, spaces.Dict):
-        parts = [action_space.spaces["action_type"], action_space.spaces["action_args"]]
-    return {
-        "action_type_shape": action_shape_of(parts[0])[1],
-        "action_args_shape": sum(int(part.shape[0] or 1) if part.shape else 1 for part in parts[1:]),
-    }
+    shape: dict[str, Any] = ActionMapping(action_space).network_shape
+    return shape
 
 
 def stop_value_of(env: BaseEnv) -> Mapping[str, float]:

@@ -14,9 +14,10 @@ from easydict import EasyDict
 
 from ding.config.checks.values import check_buffer_fits
 from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
-from ding.entry.serial.shape_check import check_action_kind, check_model_shapes, check_observations
+from ding.entry.serial.shape_check import check_model_shapes, check_observations
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import Policy, create_policy
+from ding.policy.action_kind import check_action_kind
 from ding.rollout import seed_evaluation
 from ding.utils import LazyWriter, SeedTree, get_rank
 from ding.worker import (
@@ -173,7 +174,8 @@ def _build(
     seeds.seed_process("learner", process=rank, use_cuda=cfg.policy.cuda)
     fields = ["learn", "collect", "eval", "command"] if collects else ["learn", "eval"]
     policy = create_policy(cfg.policy, model=model, enable_field=fields)
-    check_action_kind(cfg.policy.type, policy.learn_mode.get_attribute("model"), evaluator_env)
+    model_used = policy.learn_mode.get_attribute("model")
+    check_action_kind(cfg.policy.type, model_used, evaluator_env, getattr(policy, "acts_in_unit_range", False))
     if model is None:
         check_model_shapes(type(policy), cfg.policy.model, evaluator_env)
     writer = LazyWriter(os.path.join(cfg.exp_name, "log", "serial")) if get_rank() == 0 else None

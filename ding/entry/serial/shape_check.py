@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeGuard
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ from gymnasium import spaces
 
 from ding.config import ConfigValueError
 from ding.data.roles import EnvManager
+from ding.envs.env.actions import ActionMapping
 from ding.envs.env_manager import EnvDataError
-from ding.model import PDQN, DiscreteQAC
-from ding.model.template.q_model import QModel
 from ding.policy import Policy
+from ding.policy.action_kind import as_tuple, is_shape
 
 logger = logging.getLogger("ding.entry")
 
@@ -102,65 +102,6 @@ def check_observations(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
             )
 
 
-def check_action_kind(policy_type: str, model: object, env: HasSpaces) -> None:
-    """Compare the kind of the actions of a network with those of the env: discrete, continuous, or a hybrid of both.
-
-    Args:
-        policy_type: ``policy.type``, for the message.
-        model: the network; only one of ours says which actions it has.
-        env: an env or env manager.
-
-    Raises:
-        ConfigValueError: the kinds differ, or the sizes of a hybrid action do.
-    """
-    wanted, space = _action_kind_of(model), env.action_space
-    found = _space_kind(space)
-    if wanted is None or found is None:
-        return
-    if wanted != found:
-        raise ConfigValueError(
-            f"policy.type {policy_type!r} has {wanted} actions here (network {type(model).__name__}), but the env has "
-            f"{found} ones: {space}; choose a policy for {found} actions, or another env"
-        )
-    shape = getattr(model, "action_shape", None)
-    if wanted == "hybrid" and isinstance(space, spaces.Dict) and isinstance(shape, Mapping):
-        for name, part in zip(("action_type", "action_args"), ("action_type_shape", "action_args_shape")):
-            size = _action_shape(space.spaces[name], None) if name in space.spaces else None
-            if size is not None and is_shape(shape[part]) and as_tuple(shape[part]) != size:
-                raise ConfigValueError(
-                    f"policy.model.action_shape.{part} is {shape[part]}, but {name} of the env is {space.spaces[name]}"
-                )
-
-
-_KINDS = {
-    "regression": "continuous",
-    "reparameterization": "continuous",
-    "continuous": "continuous",
-    "hybrid": "hybrid",
-    "discrete": "discrete",
-}
-
-
-def _action_kind_of(model: object) -> str | None:
-    if not type(model).__module__.startswith("ding."):
-        return None
-    if isinstance(model, (QModel, DiscreteQAC)):
-        return "discrete"
-    return "hybrid" if isinstance(model, PDQN) else _KINDS.get(str(getattr(model, "action_space", None)))
-
-
-def _space_kind(space: object) -> str | None:
-    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
-        return "discrete"
-    if isinstance(space, spaces.Box):
-        return "continuous"
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
-        kinds = {_space_kind(part) for part in parts}
-        return "hybrid" if kinds == {"discrete", "continuous"} else None
-    return None
-
-
 def is_our_network(policy_cls: type[Policy], model_cfg: Mapping[str, Any]) -> bool:
     """Whether the network is one of ours, so that its keys are known here."""
     default_model = getattr(policy_cls, "default_model", None)
@@ -175,23 +116,12 @@ def _agent_num(model_cfg: Mapping[str, Any], action_space: object) -> int | None
     return model_cfg.get("agent_num", model_cfg.get("n_agent"))
 
 
-def _action_shape(space: spaces.Space[Any], agent_num: int | None) -> tuple[int, ...] | None:
+def _action_shape(space: object, agent_num: int | None) -> tuple[int, ...] | None:
     """The actions of one agent, where there are several; of the env otherwise."""
-    if isinstance(space, spaces.Discrete):
-        return (int(space.n),)
-    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        counts = tuple(int(n) for n in space.nvec)
-        return counts[:1] if agent_num == len(counts) and len(set(counts)) == 1 else counts
-    if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return tuple(space.shape)
-    return None
-
-
-def is_shape(value: object) -> TypeGuard[int | Sequence[int]]:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return all(isinstance(one, int) for one in value)
-    return isinstance(value, int)
-
-
-def as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
-    return (value,) if isinstance(value, int) else tuple(value)
+    mapping = ActionMapping(space, maps=False) if isinstance(space, spaces.Space) else None
+    if mapping is None or mapping.kind is None or mapping.kind == "hybrid":
+        return None
+    if isinstance(space, spaces.Box) and len(space.shape) > 1 and space.shape[0] == agent_num:
+        return tuple(space.shape[1:])
+    counts = as_tuple(mapping.network_shape)
+    return counts[:1] if agent_num == len(counts) and len(set(counts)) == 1 else counts

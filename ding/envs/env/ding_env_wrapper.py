@@ -1,5 +1,6 @@
 """``DingEnvWrapper``: any gymnasium env, or env of the old gym API, as a :class:`~ding.envs.BaseEnv`."""
 
+import sys
 from collections.abc import Mapping, MutableMapping
 from copy import deepcopy
 from typing import Any, ClassVar
@@ -9,10 +10,12 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep
+from ding.envs.env.action_parts import from_sample
+from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
 from ding.envs.env.making import apply_wrappers, as_gymnasium, make_gym_env
 from ding.envs.env.norms import deferred_norms
-from ding.envs.env.spaces import cast_obs, float32_space, from_sample, scale_action, to_env_action, unit_space
+from ding.envs.env.spaces import cast_obs, float32_space
 from ding.envs.env.stepping import FastStep, RawStep
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
 from ding.envs.env_wrappers.video import RecordEpisodes, require_video_writer
@@ -27,15 +30,18 @@ class DingEnvWrapper(Configurable, BaseEnv):
     """An env for the workers around a gymnasium env.
 
     A step ends the episode (``done``) when it terminates or truncates; in the second case the info has
-    ``TimeLimit.truncated=True``. Rewards are float32 ``(1,)``, float observations float32.
+    ``TimeLimit.truncated=True``. Rewards are float32 ``(1,)``, float observations float32. Actions are those of a
+    policy, which an :class:`~ding.envs.env.actions.ActionMapping` turns into those of the env.
 
     Args:
         env: the env, or ``None`` to build one from ``cfg.env_id`` when it is first needed.
         cfg: ``env_id``; ``env_kwargs`` for its construction; ``env_wrapper``, a list name (see
-            :func:`get_default_wrappers`) or a list of configs and callables; ``act_scale``, whether actions in [-1,
-            1] are
-            scaled to the bounds of the action space; ``rew_clip``, whether rewards below -10 are raised to -10;
-            ``shared_norm``, whether ``obs_norm`` and ``reward_norm`` have one set of statistics for all envs of a run.
+            :func:`get_default_wrappers`) or a list of configs and callables; ``act_scale``, whether actions in [-1, 1]
+            are scaled to the bounds of the action space (``'auto'``: where it has bounds; without a value they are not,
+            except in a run whose policy acts in [-1, 1]), else they are clipped to them; ``check_actions``, for how
+            many steps each action is looked up in the action space (``True``: always); ``rew_clip``, whether rewards
+            below -10 are raised to -10; ``shared_norm``, whether ``obs_norm`` and ``reward_norm`` have one set of
+            statistics for all envs of a run.
         seed_api: whether seeds reach the env at all.
         caller: ``collector`` or ``evaluator``; a config with ``is_train=False`` makes an evaluator env.
         is_gymnasium: accepted for compatibility; the API of ``env`` is found out.
@@ -44,11 +50,15 @@ class DingEnvWrapper(Configurable, BaseEnv):
         EnvConfigError: neither ``env`` nor ``cfg.env_id``; no env of that id (a `ValueError`, too).
     """
 
+    #: Whether ``check_actions`` is among the keys of the config.
+    checks_actions: ClassVar[bool] = True
+
     config: ClassVar[dict[str, Any]] = {
         "env_id": None,
         "env_kwargs": {},
         "env_wrapper": "default",
-        "act_scale": False,
+        "act_scale": None,
+        "check_actions": 100,
         "rew_clip": False,
         "shared_norm": True,
     }
@@ -71,7 +81,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self._builds_env = env is None
         self._seed_api = seed_api
         self.caller = "evaluator" if self._cfg.get("is_train", True) is False else caller
-        self.act_scale = bool(self._cfg.act_scale)
+        self.act_scale = self._cfg.act_scale
+        self.steps_to_check = _checked_steps(self._cfg.check_actions)
         self.rew_clip = bool(self._cfg.rew_clip)
         self._seed: int | None = None
         self._dynamic_seed = True
@@ -83,7 +94,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self._env: Any = None
         self._observation_space: Any = None
         self._action_space: Any = None
-        self._inner_action_space: Any = None
+        self._actions: Any = None
         self._reward_space: Any = None
         if self._raw_env is not None:
             self._build()
@@ -130,15 +141,23 @@ class DingEnvWrapper(Configurable, BaseEnv):
 
     @property
     def action_space(self) -> Any:  # type: ignore[override]
-        """Action space of the env, with ``act_scale`` its Boxes in [-1, 1]."""
+        """Action space of the env as a policy acts in it: ints count from 0, and with ``act_scale`` Boxes are in
+        [-1, 1].
+        """
         self._built()
         return self._action_space
 
     @property
-    def inner_action_space(self) -> Any:
-        """Action space of the env inside, to whose bounds ``act_scale`` brings actions."""
+    def action_mapping(self) -> ActionMapping:
+        """How actions of a policy become those of the env inside."""
         self._built()
-        return self._inner_action_space
+        mapping: ActionMapping = self._actions
+        return mapping
+
+    @property
+    def inner_action_space(self) -> Any:
+        """Action space of the env inside."""
+        return self.action_mapping.space
 
     @property
     def reward_space(self) -> Any:  # type: ignore[override]
@@ -170,8 +189,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
             deferred_norms(env)
         self._env = env
         self._observation_space = float32_space(env.observation_space)
-        self._inner_action_space = env.action_space
-        self._action_space = unit_space(env.action_space) if self.act_scale else env.action_space
+        self._actions = ActionMapping(env.action_space, self.act_scale)
+        self._action_space = self._actions.given_space
         self._action_space.seed(0 if self._seed is None else self._seed)
         self.render_mode = env.render_mode
         self.metadata = env.metadata
@@ -214,15 +233,17 @@ class DingEnvWrapper(Configurable, BaseEnv):
         """Do one step; see :meth:`BaseEnv.step`.
 
         Args:
-            action: an int, an array, a tensor, or a dict or tuple of them, as the action space asks for.
+            action: an int, an array, a tensor, or a dict or tuple of them, as the action space asks for, or of the form
+                in which networks act, see :class:`~ding.envs.env.actions.ActionMapping`.
 
         Raises:
-            TypeError: an action of another type.
+            TypeError: an action of another type or shape.
+            ActionSpaceError: the action is not in the space of the env (in the first steps; a `ValueError`).
             RuntimeError: there was no reset before.
         """
         if not self._in_episode:
             raise RuntimeError("step() before reset()")
-        obs, reward, terminated, truncated, info = self._env.step(self.env_action(action))
+        obs, reward, terminated, truncated, info = self._env.step(self._checked_action(action))
         obs = cast_obs(obs, self._observation_space)
         if truncated and not terminated:
             info["TimeLimit.truncated"] = True
@@ -232,13 +253,19 @@ class DingEnvWrapper(Configurable, BaseEnv):
         return BaseEnvTimestep(obs, reward, bool(terminated or truncated), info)
 
     def env_action(self, action: object) -> Any:
-        """An action of a policy in the form that the env inside takes, scaled to its bounds with ``act_scale``.
+        """Return an action of a policy in the form that the env inside takes.
 
         Raises:
             TypeError: see :meth:`step`.
         """
-        action = to_env_action(action, self._inner_action_space)
-        return scale_action(action, self._inner_action_space) if self.act_scale else action
+        return self.action_mapping.to_env(action)
+
+    def _checked_action(self, action: object) -> Any:
+        action = self._actions.to_env(action)
+        if self.steps_to_check > 0:
+            self.steps_to_check -= 1
+            self._actions.check(action, repr(self))
+        return action
 
     @property
     def has_fast_step(self) -> bool:
@@ -253,12 +280,12 @@ class DingEnvWrapper(Configurable, BaseEnv):
         sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self.rew_clip
         step, form = (self._env.env.step, self._env.form) if sums_return else (self._env.step, None)
         space = self._observation_space
-        plain = isinstance(self._action_space, gymnasium.spaces.Discrete) and isinstance(space, gymnasium.spaces.Box)
-        if plain and not self.rew_clip:
+        as_given = self._actions.passes_ints and not self.steps_to_check
+        if as_given and isinstance(space, gymnasium.spaces.Box) and not self.rew_clip:
             return FastStep(step, form)
 
         def converted(action: object) -> RawStep:
-            obs, reward, terminated, truncated, info = step(self.env_action(action))
+            obs, reward, terminated, truncated, info = step(self._checked_action(action))
             if self.rew_clip:
                 reward = np.maximum(reward, REWARD_FLOOR)
             return cast_obs(obs, space), reward, terminated, truncated, info
@@ -318,3 +345,14 @@ class DingEnvWrapper(Configurable, BaseEnv):
     def create_evaluator_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
         """One config per evaluator env, with ``is_train=False``."""
         return copy_cfg(cfg, "evaluator_env_num", is_train=False)
+
+
+def _checked_steps(value: "int | bool") -> int:
+    """Return for how many steps actions are checked, ``check_actions`` of an env.
+
+    Raises:
+        EnvConfigError: it is neither a bool nor an int of 0 or more.
+    """
+    if not isinstance(value, int) or value < 0:
+        raise EnvConfigError(f"env.check_actions must be a number of steps, True or False, not {value!r}")
+    return (sys.maxsize if value else 0) if isinstance(value, bool) else value

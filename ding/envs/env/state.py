@@ -3,8 +3,8 @@
 An env, or a wrapper, with ``get_state`` and ``set_state`` of its own is asked for it. Of the envs and wrappers of
 gymnasium and of this project the attributes are taken: numbers, texts, arrays, random generators, containers of them,
 and the arrays of MuJoCo's data, for its observations depend on quantities that are one step old. What does not change
-is left out: spaces, specs, configs, functions, models. Any other env, and one that holds something else (a Box2D world,
-an emulator), has no state that can be saved.
+is left out: spaces, mappings of actions, specs, configs, functions, models. Any other env, and one that holds something
+else (a Box2D world, an emulator), has no state that can be saved.
 
 A saved value is a number, a text, ``None``, an array, or a tuple that begins with a letter: ``l`` list, ``t`` tuple,
 ``q`` deque, ``d`` dict, ``g`` random generator, ``o`` object with attributes, ``m`` MuJoCo's data, ``s`` what the
@@ -22,10 +22,12 @@ import torch
 from easydict import EasyDict
 from gymnasium.envs.registration import EnvSpec
 
+from ding.envs.env.actions import ActionMapping
+
 # Packages whose objects have all of their state in their attributes.
 _KNOWN_PACKAGES = ("ding", "gymnasium")
 _PLAIN = (bool, int, float, str, type(None))
-_NEVER_CHANGE = (gymnasium.Space, EnvSpec, EasyDict, torch.device)
+_NEVER_CHANGE = (gymnasium.Space, ActionMapping, EnvSpec, EasyDict, torch.device)
 # Arguments of the construction, which may hold anything, and the tables of transitions of toy texts.
 _CONSTANTS = ("_saved_kwargs", "P")
 _MISSING = object()

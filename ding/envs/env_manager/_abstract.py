@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import gymnasium
 
+from ding.envs.env.actions import ActionMapping
 from ding.envs.env.norms import defer_norms, without_norms
 from ding.envs.env_manager._errors import (
     ENV_FAULTS,
@@ -44,6 +45,7 @@ class AbstractEnvManager(Configurable, ABC):
         env_num: number of envs.
         env_ref: an env of the same kind that is never stepped by the manager.
         observation_space, action_space, reward_space: of one env; an env may be without a reward space.
+        action_mapping: how actions of a policy become those of an env; ``None`` where envs do that themselves.
         closed: whether the manager holds no envs: before :meth:`launch` and after :meth:`close`.
 
     Raises:
@@ -131,6 +133,7 @@ class AbstractEnvManager(Configurable, ABC):
         self.observation_space: gymnasium.Space[Any] = ref.observation_space
         self.action_space: gymnasium.Space[Any] = ref.action_space
         self.reward_space: gymnasium.Space[Any] | None = getattr(ref, "reward_space", None)
+        self.action_mapping: ActionMapping | None = getattr(ref, "action_mapping", None)
 
     # what the workers read
 

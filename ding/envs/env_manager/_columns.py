@@ -10,15 +10,13 @@ from gymnasium import spaces
 
 from ding.data import EnvBatch, SchemaError
 from ding.data.columns import Columns, iter_leaves, row_at, row_list, stack_rows
-from ding.envs.env.spaces import to_env_action
+from ding.envs.env.action_parts import as_index
 
 Complaint: TypeAlias = Callable[[int, str], Exception]
 """(env id, what is wrong) -> the exception to raise."""
 
 Schema: TypeAlias = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 """Path of a leaf -> shape and dtype of a row of it."""
-
-_DISCRETE = spaces.Discrete(1)
 
 
 def has_nan(array: np.ndarray) -> bool:
@@ -61,7 +59,7 @@ def _int_rows(columns: Columns, length: int) -> list[Any]:
         columns = columns.detach().cpu().numpy()
     if isinstance(columns, np.ndarray) and columns.size == length:
         return columns.reshape(-1).tolist()
-    return [to_env_action(_array_row(row), _DISCRETE) for row in row_list(columns, length)]
+    return [as_index(row) for row in row_list(columns, length)]
 
 
 def _array_rows(columns: Columns, length: int) -> list[Any]:

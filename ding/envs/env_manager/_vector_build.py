@@ -11,10 +11,10 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
+from ding.envs.env.action_parts import from_sample
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.envs.env.making import find_spec
-from ding.envs.env.spaces import from_sample
 from ding.envs.env_wrappers import GymToGymnasiumWrapper
 from ding.envs.env_wrappers._gym_api import accepts
 from ding.utils import did_you_mean

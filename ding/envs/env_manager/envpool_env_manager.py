@@ -93,8 +93,9 @@ class PoolEnvManager(GymVectorEnvManager):
         super().__init__([partial(_Pool, task, num_envs, batch_size)], cfg)
         if not isinstance(env_fn, Mapping):
             self._rew_clip = ref.rew_clip
-            if ref.act_scale:
-                self.action_space, self._scaled_to = ref.action_space, ref.inner_action_space
+            self._actions = self.action_mapping = ref.action_mapping
+            self._steps_to_check = ref.steps_to_check
+            self.action_space = self._actions.given_space
             ref.close()
 
     def reset(self, reset_param: ResetParam = None) -> None:

@@ -6,14 +6,14 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
-import numpy.typing as npt
-import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.data import EnvBatch, TimestepBatch
-from ding.data.columns import Columns, map_leaves, take
+from ding.data.columns import Columns, take
+from ding.envs.env.actions import ActionMapping
+from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
-from ding.envs.env.spaces import float32_space, scale_action
+from ding.envs.env.spaces import float32_space
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn, Obs
 from ding.envs.env_manager._columns import first_nan
 from ding.envs.env_manager._errors import (
@@ -98,16 +98,20 @@ class GymVectorEnvManager(AbstractEnvManager):
         ref = self.env_ref
         if isinstance(ref, VectorEnv):
             self.observation_space = float32_space(ref.single_observation_space)
-            self.action_space = ref.single_action_space
+            self._actions = self.action_mapping = ActionMapping(ref.single_action_space)
         else:
             if getattr(ref, "observation_space", None) is None:
                 ref.reset()  # a lazily built env knows its spaces only then
             self.observation_space = float32_space(ref.observation_space)
-            self.action_space = ref.action_space
+            self.action_mapping = getattr(ref, "action_mapping", None)
+            if self.action_mapping is None and not isinstance(ref, BaseEnv):
+                self.action_mapping = ActionMapping(ref.action_space)
+            # An own env maps actions itself.
+            self._actions = self.action_mapping or ActionMapping(ref.action_space, maps=False)
+        self.action_space = self._actions.given_space
         self.reward_space = getattr(ref, "reward_space", gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32))
         settings = isinstance(ref, DingEnvWrapper)
-        # To the bounds of this space actions are scaled; None leaves them as they are.
-        self._scaled_to = ref.inner_action_space if settings and ref.act_scale else None
+        self._steps_to_check = ref.steps_to_check if settings else 0
         self._rew_clip = settings and ref.rew_clip
 
     # life
@@ -324,28 +328,15 @@ class GymVectorEnvManager(AbstractEnvManager):
         return batch.take(np.argsort(batch.env_ids))
 
     def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> Any:
-        space = self.action_space
-        actions: Any
-        if isinstance(space, gymnasium.spaces.Tuple) and isinstance(columns, list):
-            actions = _tuple_columns(columns, space)
-        else:
-            actions = columns if type(columns) is np.ndarray else map_leaves(_as_array, columns)
         if not everyone:
             # The others get the action of a ready env, which is valid at least; nobody looks at what it does.
             rows = np.zeros(self.env_num, dtype=np.int64)
             rows[ready] = np.arange(len(ready))
-            actions = take(actions, rows)
-        if isinstance(space, gymnasium.spaces.Tuple):
-            return tuple(actions.values())
-        if isinstance(space, gymnasium.spaces.Discrete):
-            return np.asarray(actions).reshape(-1)
-        if self._scaled_to is not None:
-            return scale_action(actions, self._scaled_to)
-        if isinstance(space, gymnasium.spaces.Box) and isinstance(actions, np.ndarray):
-            return actions.astype(space.dtype, copy=False).reshape(len(actions), *space.shape)
-        if isinstance(space, gymnasium.spaces.MultiDiscrete | gymnasium.spaces.MultiBinary):
-            # From a network with one head per entry: one list of (1,) per env.
-            return np.asarray(actions, dtype=space.dtype).reshape(len(actions), *space.shape)
+            columns, ready = take(columns, rows), ready[rows]
+        actions = self._actions.rows_to_env(columns, len(ready))
+        if self._steps_to_check > 0:
+            self._steps_to_check -= 1
+            self._actions.check_rows(actions, ready, repr(self.env_ref))
         return actions
 
     def _finish(self, ready: np.ndarray, obs: Columns, reward: np.ndarray, ends: _Ends) -> TimestepBatch:
@@ -453,18 +444,6 @@ class GymVectorEnvManager(AbstractEnvManager):
 def _seed_of(arguments: tuple[Any, ...] | None) -> int | None:
     """The seed among the arguments of ``env.seed``."""
     return None if arguments is None else arguments[0]
-
-
-def _tuple_columns(rows: list[Any], space: gymnasium.spaces.Tuple[Any]) -> dict[str, np.ndarray]:
-    """A column per part of the space, of one tuple per env; parts are numbers, arrays and tensors."""
-    parts = [np.stack([_as_array(value) for value in values]) for values in zip(*rows)]
-    return {str(i): part.reshape(len(rows), *(one.shape or ())) for i, (part, one) in enumerate(zip(parts, space))}
-
-
-def _as_array(leaf: npt.ArrayLike) -> np.ndarray:
-    if isinstance(leaf, torch.Tensor):
-        return leaf.detach().cpu().numpy()
-    return np.asarray(leaf)
 
 
 def _replaced(column: np.ndarray, rows: np.ndarray, values: list[np.ndarray]) -> np.ndarray:

@@ -15,7 +15,7 @@ class BipedalWalkerEnv(ZooEnv):
 
     config: ClassVar[dict[str, Any]] = {
         "env_id": "BipedalWalker-v3",
-        "act_scale": False,
+        "act_scale": None,
         "rew_clip": False,
         "replay_path": None,
     }

@@ -16,7 +16,7 @@ class LunarLanderEnv(ZooEnv):
 
     config: ClassVar[dict[str, Any]] = {
         "env_id": "LunarLander-v3",
-        "act_scale": False,
+        "act_scale": None,
         "action_clip": False,
         "obs_plus_prev_action_reward": False,
         "replay_path": None,

@@ -26,7 +26,7 @@ class MujocoEnv(ZooEnv):
         "env_id": "Hopper-v3",
         # Clip actions to [-1, 1] first; `act_scale` does that and maps them to the bounds of the env.
         "action_clip": False,
-        "act_scale": False,
+        "act_scale": None,
         # Above 1: pay the rewards of so many steps at once.
         "delay_reward_step": 0,
         "norm_obs": {"use_norm": False},

@@ -19,7 +19,7 @@ class PendulumEnv(ZooEnv):
     config: ClassVar[dict[str, Any]] = {
         "env_id": "Pendulum-v1",
         "continuous": True,
-        "act_scale": False,
+        "act_scale": None,
     }
 
     @staticmethod

@@ -13,6 +13,7 @@ from ding.framework.middleware.functional.collector import CountedRollout, reada
 from ding.framework.middleware.trees import TreeMode, TreePolicy
 from ding.framework.task import Role
 from ding.policy import get_random_policy
+from ding.policy.action_kind import check_collect_mode
 
 
 @for_roles(Role.COLLECTOR)
@@ -34,6 +35,7 @@ class StepCollector:
         self.policy = policy
         self.env = env
         self.random_collect_size = random_collect_size
+        check_collect_mode(cfg.policy, policy, env)
         seed_collector_envs(env, cfg.seed)
         self._rollout = CountedRollout(policy, env, None)
         self._warm_up = _WarmUp(cfg, env)
@@ -87,6 +89,7 @@ class EpisodeCollector:
         self.policy = policy
         self.env = env
         self.random_collect_size = random_collect_size
+        check_collect_mode(cfg.policy, policy, env)
         seed_collector_envs(env, cfg.seed)
         self._rollout = CountedRollout(policy, env, math.inf)
         self._warm_up = _WarmUp(cfg, env)

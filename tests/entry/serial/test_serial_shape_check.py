@@ -7,9 +7,10 @@ import pytest
 from gymnasium import spaces
 
 from ding.config import ConfigValueError
-from ding.entry.serial.shape_check import check_action_kind, check_model_shapes
+from ding.entry.serial.shape_check import check_model_shapes
 from ding.model import DQN, PDQN, QACDIST, VAC, ContinuousQAC, DiscreteQAC
 from ding.policy import DQNPolicy
+from ding.policy.action_kind import check_action_kind
 
 
 def manager(obs=(4,), action=None):
@@ -123,7 +124,7 @@ def test_a_hybrid_of_other_sizes():
         (PDQN(4, HYBRID), spaces.Tuple([DISCRETE, BOX])),
         (PDQN(4, HYBRID), MIXED),
         (ContinuousQAC(4, 2, "regression"), [BOX, BOX]),
-        (ContinuousQAC(4, 2, "regression"), spaces.MultiBinary(2)),
+        (ContinuousQAC(4, 2, "regression"), spaces.Text(2)),
         (object(), BOX),
     ],
 )

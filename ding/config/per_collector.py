@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
 from easydict import EasyDict
 
 from ding.config.errors import ConfigValueError
-from ding.utils import deep_merge_dicts
+from ding.utils import SeedTree, deep_merge_dicts
 
 
 def check_per_collector(env: Mapping[str, Any]) -> None:
@@ -37,7 +36,7 @@ def with_own_env(env: EasyDict, own: Mapping[str, Any], task_number: int) -> Eas
     """
     result: EasyDict = deep_merge_dicts(env, own)
     if "seed" in own:
-        result.seed = int(np.random.SeedSequence([int(own["seed"]), task_number]).generate_state(1)[0] >> 1)
+        result.seed = SeedTree(int(own["seed"])).derived("collector", index=task_number)
     return result
 
 

@@ -185,6 +185,7 @@ def _run(
 
     # Before the coordinator says something, a run that goes on is where its snapshot was.
     begun = {} if snapshot is None else snapshot.notes
+    cfg.resumed_at = None if snapshot is None else int(begun.get("train_iter", 0))
     start = reader.read({"env_step": begun.get("pushed_rows", 0), "train_iter": begun.get("train_iter", 0)})
     progress = ReportedProgress(callbacks, start)
     view.start(start)

@@ -28,7 +28,7 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
         PermanentRoleError: a task failed too often, or the run does not get on (``RunStalled``).
     """
     cfg = context.payload["cfg"]
-    prepare(cfg, threads=1)
+    prepare(context, threads=1)
     began_s = time.monotonic()
     own = cfg.system.coordinator
     former = context.peers().get(COORDINATOR)

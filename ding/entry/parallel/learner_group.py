@@ -83,7 +83,7 @@ def aggregate(context: RoleContext) -> None:
     """
     config = EasyDict(context.payload["aggregator"])
     if "cfg" in context.payload:
-        prepare(context.payload["cfg"], threads=1)
+        prepare(context, threads=1)
     coordinator = context.wait_for_peer(COORDINATOR, PEER_TIMEOUT_S)
     if coordinator is None:
         return
@@ -155,7 +155,7 @@ def learn_rank(context: RoleContext) -> dict[str, Any] | None:
     payload = context.payload
     learner, rank, world_size = payload["learner"], int(payload["rank"]), int(payload["world_size"])
     threads = threads_for(payload["cfg"], "learner")
-    names = prepare(payload["cfg"], threads, seed_offset=rank)
+    names = prepare(context, threads)
     if not _join(context, learner, rank, world_size):
         return None
     section = dict(payload["cfg"].system[learner])

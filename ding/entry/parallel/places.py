@@ -26,6 +26,7 @@ from ding.parallel.launch.threads import ThreadSpawner
 from ding.parallel.planes import forget_inproc_planes
 from ding.parallel.planes.ray.store import start_store, stop_store
 from ding.parallel.ray_cluster import has_other_nodes, new_namespace, node_address, ray_cluster
+from ding.utils import SeedTree
 
 _WORKERS = ("learner", "collector")
 
@@ -65,6 +66,7 @@ def _processes(cfg: EasyDict, run_dir: Path) -> Iterator[Place]:
 def _threads(cfg: EasyDict, run_dir: Path) -> Iterator[Place]:
     name = os.fspath(run_dir)
     _set_name(cfg, name)
+    SeedTree(cfg.seed).seed_process("parallel", use_cuda=bool(cfg.main.policy.get("cuda", False)))
     try:
         yield Place(run_dir, ThreadSpawner())
     finally:

@@ -36,7 +36,7 @@ def hold_shards(context: RoleContext) -> None:
         ConfigValueError: the host of the coordinator cannot be listened at.
     """
     cfg = context.payload["cfg"]
-    prepare(cfg, threads=1)
+    prepare(context, threads=1)
     server = ShardServer(cfg.system.coordinator.get("host"), tls=_tls(cfg))
     with bind_mistakes("system_config.coordinator.host"):
         server.start()

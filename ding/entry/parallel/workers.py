@@ -23,7 +23,8 @@ from ding.interaction.exception import (
 )
 from ding.parallel.launch import PermanentRoleError, RoleContext
 from ding.parallel.ray_cluster import node_address
-from ding.utils import import_module, set_pkg_seed
+from ding.utils import SeedTree, import_module
+from ding.utils.seed import index_in_life
 from ding.utils.system_helper import is_port_free
 from ding.worker.collector.comm import create_comm_collector
 from ding.worker.learner.comm import create_comm_learner
@@ -102,8 +103,14 @@ def learn(context: RoleContext) -> None:
 
 def _work_alone(context: RoleContext, kind: str, create: Callable[[EasyDict], Any]) -> None:
     cfg = context.payload["cfg"]
-    names = prepare(cfg, threads_for(cfg, kind))
-    work(context, create, names, dict(cfg.system[context.name]), COORDINATOR)
+    names = prepare(context, threads_for(cfg, kind))
+    section = dict(cfg.system[context.name])
+    if kind == "collector":
+        own, (role, index) = section.get("env") or {}, _place(context)
+        # Several collectors may share an entry of env.per_collector.
+        seeds = SeedTree(int(own["seed"])) if "seed" in own else _seeds(cfg)
+        section["env"] = {**own, "seed": seeds.derived(role, process=index)}
+    work(context, create, names, section, COORDINATOR)
 
 
 def work(
@@ -217,19 +224,34 @@ def worker_config(section: Mapping[str, Any], name: str, import_names: list[str]
     return EasyDict(own)
 
 
-def prepare(cfg: EasyDict, threads: int, seed_offset: int = 0) -> list[str]:
+def prepare(context: RoleContext, threads: int) -> list[str]:
     """Import the modules that the config names, seed, and bound the threads; returns the names of the modules.
 
-    Hosts that are ``NODE_HOST`` become the address of this node in ``cfg``.
+    Hosts that are ``NODE_HOST`` become the address of this node in the payload's ``cfg``.
     """
+    cfg = context.payload["cfg"]
     for section in cfg.system.values():
         if isinstance(section, dict) and section.get("host") == NODE_HOST:
             section.update(host=node_address())
     names = sorted(set(import_names_of(cfg)))
     import_module(names)
     torch.set_num_threads(threads)
-    set_pkg_seed(cfg.seed + seed_offset, use_cuda=bool(cfg.main.policy.get("cuda", False)))
+    if cfg.system.get("backend") != "inproc":  # whose roles share the generators of one process
+        kind, index = _place(context)
+        _seeds(cfg).seed_process(kind, process=index, use_cuda=bool(cfg.main.policy.get("cuda", False)))
     return names
+
+
+def _seeds(cfg: EasyDict) -> SeedTree:
+    """Return the seed tree of the processes of a run; a resumed run does not repeat the numbers of its beginning."""
+    tree, resumed_at = SeedTree(cfg.seed), cfg.get("resumed_at")
+    return tree if resumed_at is None else SeedTree(tree.derived("resumed run", index=resumed_at))
+
+
+def _place(context: RoleContext) -> tuple[str, int]:
+    """Return the role and the index of this process in the seed tree, by its name: ``collector3``."""
+    kind = context.name.rstrip("0123456789")
+    return kind, index_in_life(int(context.name[len(kind) :] or 0), context.incarnation)
 
 
 def cores() -> int:

@@ -22,6 +22,7 @@ from ding.rollout import INF, WARN_STEPS, EndlessEpisodes, EpisodeRecord, Game, 
 from ding.rollout.evaluation import seed_evaluation
 from ding.rollout.record import ratio
 from ding.torch_utils.weight_checks import misfit
+from ding.utils import SeedTree
 from ding.utils.compression_helper import get_data_compressor
 from ding.worker.collector._grants import Grants
 from ding.worker.collector._policy_feed import PolicyFeed
@@ -142,7 +143,7 @@ class ChunkingCollector(BaseParallelCollector):
             if seed is not None and self._eval_flag:
                 seed_evaluation(envs, int(seed))
             elif seed is not None:
-                envs.seed(int(seed))
+                envs.seed(SeedTree(int(seed)).env_seeds(envs.env_num, "collector"))
             (envs.launch if envs.closed else envs.relaunch)()
         super().start()
 

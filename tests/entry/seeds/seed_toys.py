@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,14 @@ class LoggedEnv(gymnasium.Env):
         return np.array([len(self._actions), 0], np.float32), 1.0, done, False, {}
 
     def _write(self) -> None:
-        line = {"seed": self._seed, "episode": self._episode, "actions": self._actions, "drawn": self._drawn}
+        line = {
+            "pid": os.getpid(),
+            "time": time.time(),
+            "seed": self._seed,
+            "episode": self._episode,
+            "actions": self._actions,
+            "drawn": self._drawn,
+        }
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 

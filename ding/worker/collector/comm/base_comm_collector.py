@@ -75,9 +75,10 @@ class BaseCommCollector(Configurable, ABC):
             _check_known(name)
         # One log for all tasks: there may be thousands of them.
         cfg = EasyDict({**task_info["collector_cfg"], "collector_uid": self._collector_uid})
-        if self._cfg.get("env") and not cfg.get("eval_flag"):
+        if self._cfg.get("env") and "env" in cfg and not cfg.get("eval_flag"):
             cfg.env = with_own_env(cfg.env, self._cfg.env, self._tasks_begun)
-        self._tasks_begun += 1
+            # Evaluations do not count: which collector gets them depends on timing.
+            self._tasks_begun += 1
         if self._idle is not None and self._idle.take_next_task(cfg):
             collector, self._idle = self._idle, None
         else:

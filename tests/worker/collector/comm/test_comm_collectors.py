@@ -754,7 +754,9 @@ class TestNextTasks:
 
     def test_kept_envs_take_the_seed_of_the_next_task(self, make_bench, monkeypatch):
         seeds = []
-        monkeypatch.setattr(BaseEnvManager, "seed", lambda self, seed, dynamic_seed=None: seeds.append((self, seed)))
+        monkeypatch.setattr(
+            BaseEnvManager, "seed", lambda self, seed, dynamic_seed=None: seeds.append((self, tuple(seed)))
+        )
         bench = make_bench(env={"seed": 7})
         bench.publish()
         envs = [self.play(bench, f"task_{number}")[1] for number in range(2)]
@@ -803,7 +805,7 @@ class TestOwnEnvs:
 
     def test_its_seed_gives_each_of_its_tasks_other_episodes(self, make_bench, monkeypatch):
         seeds = []
-        monkeypatch.setattr(BaseEnvManager, "seed", lambda self, seed, dynamic_seed=None: seeds.append(seed))
+        monkeypatch.setattr(BaseEnvManager, "seed", lambda self, seed, dynamic_seed=None: seeds.append(tuple(seed)))
         for _ in range(2):
             bench = make_bench(env={"seed": 7})
             bench.publish()

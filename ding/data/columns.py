@@ -19,6 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from ding.utils.nested import is_ignored_key
+
 Leaf: TypeAlias = torch.Tensor | np.ndarray | list[Any]
 Columns: TypeAlias = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
 Index: TypeAlias = slice | np.ndarray
@@ -171,7 +173,7 @@ def stack_rows(rows: Sequence[Any], path: str = "") -> Columns:
 
     Dicts become a dict of columns, tensors a tensor, arrays an array, Python and numpy scalars a 1-D array. What has
     no array form (``None``, strings, lists, tuples, empty dicts, masked arrays, a mix of kinds) becomes a ``list``
-    column.
+    column, and so do the values of keys that begin with ``collate_ignore``.
 
     Raises:
         SchemaError: the rows have different fields, or arrays of different shape or dtype; the message names field and
@@ -210,7 +212,12 @@ def _stack_dicts(rows: Sequence[Any], path: str) -> Columns:
     if path and not keys:
         # A dict without columns would not say how many rows it has.
         return [{} for _ in rows]
-    return {key: stack_rows([row[key] for row in rows], f"{path}.{key}" if path else str(key)) for key in keys}
+    return {
+        key: [row[key] for row in rows]
+        if is_ignored_key(key)
+        else stack_rows([row[key] for row in rows], f"{path}.{key}" if path else str(key))
+        for key in keys
+    }
 
 
 def _check_uniform(rows: Sequence[Any], path: str) -> None:

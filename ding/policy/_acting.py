@@ -6,7 +6,7 @@ import torch
 
 from ding.data import EnvBatch
 from ding.model import IModelWrapper
-from ding.policy.common_utils import float_columns, output_column
+from ding.policy.common_utils import network_columns, output_column
 
 
 def act(module: torch.nn.Module, model: Any, data: EnvBatch, device: torch.device | str, **kwargs: Any) -> EnvBatch:
@@ -14,7 +14,7 @@ def act(module: torch.nn.Module, model: Any, data: EnvBatch, device: torch.devic
 
     Args:
         model: ``forward(obs, **kwargs)`` gives a dict.
-        data: observation columns, arrays or tensors of any dtype; the network gets float32 ``[N, ...]`` on ``device``.
+        data: observation columns; the network gets them as :func:`network_columns` makes them.
         kwargs: passed on, such as ``eps``.
 
     Returns:
@@ -28,6 +28,6 @@ def act(module: torch.nn.Module, model: Any, data: EnvBatch, device: torch.devic
         if module.training:
             module.eval()
         with torch.no_grad():
-            output = model.forward(float_columns(obs, device), **kwargs)
+            output = model.forward(network_columns(obs, device), **kwargs)
         columns = {key: output_column(value) for key, value in output.items()}
     return EnvBatch.unchecked(data.env_ids, columns)

@@ -10,7 +10,7 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._segments import with_advantages
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import float_columns, transition_of
+from ding.policy.common_utils import network_columns, transition_of
 from ding.policy.compiled_updates import joined_updates, split_rows
 from ding.policy.errors import PolicyConfigError
 from ding.utils.minibatches import joined_data_parts
@@ -107,9 +107,13 @@ class StochasticPolicy(Policy):
         cfg = self._cfg
         gamma, lambda_ = cfg.collect.discount_factor, cfg.collect.gae_lambda
         batch = TransitionBatch.of(transitions)
-        return with_advantages(batch, self._values, gamma, lambda_, cfg.learn.ignore_done, value_scale)
+        return with_advantages(batch, self._column_values, gamma, lambda_, cfg.learn.ignore_done, value_scale)
 
     def _values(self, obs: Any) -> torch.Tensor:
-        """Values ``[B]`` (``[B, agents]``) of observations by the critic, without gradients."""
+        """Values ``[B]`` (``[B, agents]``) by the critic of observations as a network takes them, without gradients."""
         with torch.no_grad():
-            return self._model(float_columns(obs, self._device), mode="compute_critic")["value"]
+            return self._model(obs, mode="compute_critic")["value"]
+
+    def _column_values(self, obs: Any) -> torch.Tensor:
+        """:meth:`_values` of observation columns."""
+        return self._values(network_columns(obs, self._device))

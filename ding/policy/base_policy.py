@@ -25,7 +25,6 @@ from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.policy.original_attributes import original_attribute, warn_of_unread
 from ding.rl_utils.normalization import Normalization
-from ding.torch_utils.data_helper import to_dtype
 from ding.torch_utils.device import place_module
 from ding.torch_utils.graph.flat_parameters import flatten_parameters
 from ding.torch_utils.graph.recording import current_recording
@@ -305,7 +304,7 @@ class Policy(ABC):
 
     def _preprocess_learn(self, data: Samples, use_nstep: bool = False, weighted: bool | None = None) -> dict[str, Any]:
         """The samples as tensors on the device, as :func:`default_preprocess_learn` makes them by the config's keys
-        ``priority``, ``priority_IS_weight`` and ``learn.ignore_done``; observations as float32.
+        ``priority``, ``priority_IS_weight`` and ``learn.ignore_done``.
 
         Args:
             data: B samples, as a list of dicts or as columns.
@@ -315,7 +314,7 @@ class Policy(ABC):
         weighted = self._priority_IS_weight if weighted is None else weighted
         if isinstance(data, TransitionBatch):
             data = data.without_columns(*BUFFER_FIELDS, *(() if weighted else ("IS",)))
-        batch = default_preprocess_learn(
+        return default_preprocess_learn(
             data,
             use_priority=self._priority,
             use_priority_IS_weight=weighted,
@@ -324,10 +323,6 @@ class Policy(ABC):
             device=self._device,
             agent_axis=self._has_agent_axis,
         )
-        for key in ("obs", "next_obs"):
-            if key in batch and getattr(batch[key], "dtype", None) is not torch.float32:
-                batch[key] = to_dtype(batch[key], torch.float32)
-        return batch
 
     def _optimize(
         self,

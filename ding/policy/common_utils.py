@@ -7,12 +7,13 @@ import numpy as np
 import torch
 
 from ding.data import BaseEnvTimestep, TimestepBatch, TransitionBatch
-from ding.data.columns import stack_rows
+from ding.data.columns import num_rows, row_list, stack_rows
 from ding.data.env_batch import is_truncated
 from ding.policy.errors import PolicyDataError, PolicyUsageError
-from ding.torch_utils.data_helper import to_device
+from ding.torch_utils.data_helper import network_input, network_tensor, to_device
 from ding.torch_utils.network import NoiseLinearLayer
 from ding.utils.data import default_collate
+from ding.utils.nested import is_ignored_key
 
 Device: TypeAlias = torch.device | str
 _Name = TypeVar("_Name")
@@ -29,8 +30,8 @@ BUFFER_FIELDS = (
     "use",
 )
 
-# Observations keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
-_KEEP_FEATURE_AXIS = frozenset({"obs", "next_obs", "next_obs_1"})
+# What a network sees. They keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
+_OBSERVATIONS = frozenset({"obs", "next_obs", "next_obs_1"})
 _ALWAYS_FLAT = frozenset({"value", "adv", "return", "done", "priority_IS", "IS"})
 # Fields ``[B, A, ...]`` of a policy for A agents.
 _OF_AGENTS = frozenset({"action", "value", "adv"})
@@ -58,7 +59,8 @@ def default_preprocess_learn(
         agent_axis: whether actions, values and advantages are ``[B, A, ...]``, of a single agent, too.
 
     Returns:
-        The fields with leading axis B: float64 as float32, ``done`` float32 ``[B]``, ``weight`` float32 ``[B]`` or
+        The fields with leading axis B: float64 as float32, observations as :func:`network_columns` makes them, ``done``
+        float32 ``[B]``, ``weight`` float32 ``[B]`` or
         None. With a discrete (int64) ``action`` all fields ``[B, 1]`` but observations become ``[B]``.
 
     Raises:
@@ -76,9 +78,11 @@ def default_preprocess_learn(
             "that makes transitions of what it samples, as with hindsight relabelling; else take another replay_buffer"
         )
     columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
-    batch = {key: _to_tensor(value, device) for key, value in columns.items()}
+    batch = {
+        key: (network_columns if key in _OBSERVATIONS else _to_tensor)(value, device) for key, value in columns.items()
+    }
     discrete = getattr(batch.get("action"), "dtype", None) is torch.int64
-    flat = batch.keys() - _KEEP_FEATURE_AXIS if discrete else batch.keys() & _ALWAYS_FLAT
+    flat = batch.keys() - _OBSERVATIONS if discrete else batch.keys() & _ALWAYS_FLAT
     if agent_axis:
         flat = flat - _OF_AGENTS
         batch |= {key: one.unsqueeze(1) for key in _OF_AGENTS & batch.keys() if (one := batch[key]).ndim == 1}
@@ -129,30 +133,35 @@ def _is_numeric(item: object) -> bool:
     return isinstance(item, (torch.Tensor, np.ndarray, np.number, int, float, Mapping))
 
 
-def float_columns(columns: object, device: Device) -> Any:
-    """Observation columns as float32 tensors on ``device``; memory is shared where nothing has to change.
+def network_columns(columns: object, device: Device) -> Any:
+    """Return observation columns as a network takes them, to act and to learn: tensors ``[N, ...]`` on ``device``.
+
+    Each becomes a tensor by the rule of :func:`~ding.torch_utils.network_tensor`: uint8 and float64 as float32, others
+    of their dtype. A batch of dicts is a dict, one of lists or tuples a list with one batch per entry. Lists of numbers
+    count as vectors. Texts, and the values of keys that begin with ``collate_ignore``, stay a list with a row per
+    environment.
 
     Args:
-        columns: an array, a tensor or a list of N rows, ``[N, ...]`` of any dtype; or a dict of such. Tuple
-            observations become a list with one batch per entry, as ``default_collate`` makes it.
+        columns: an array, a tensor, a list of N rows, or a dict of such.
         device: where the network is.
     """
+    if isinstance(columns, (torch.Tensor, np.ndarray)):
+        return network_tensor(columns, device)
     if isinstance(columns, dict):
-        return {key: float_columns(value, device) for key, value in columns.items()}
-    if isinstance(columns, list):
-        if columns and isinstance(columns[0], tuple):
-            columns = default_collate(columns)
-        if isinstance(columns, list) and _is_parts(columns):
-            return [float_columns(part, device) for part in columns]
-        columns = np.asarray(columns, dtype=np.float32)
-    return _as_tensor(columns).to(device, torch.float32)
+        return {
+            key: row_list(value, num_rows(value)) if is_ignored_key(key) else network_columns(value, device)
+            for key, value in columns.items()
+        }
+    assert isinstance(columns, list)
+    if columns[0] is None:
+        return columns
+    batch = np.asarray(columns) if all(map(_is_vector, columns)) else default_collate(columns)
+    return network_input(batch, device)
 
 
-def _is_parts(value: object) -> bool:
-    """Whether this is a collated tuple observation: a list of one batch of tensors per entry, not of one row each."""
-    while isinstance(value, list) and value:
-        value = value[0]
-    return isinstance(value, dict) or (isinstance(value, torch.Tensor) and value.ndim > 0)
+def _is_vector(row: object) -> bool:
+    """Whether a row holds numbers only, in lists of any depth."""
+    return all(map(_is_vector, row)) if isinstance(row, list) else isinstance(row, (int, float, np.number, np.bool_))
 
 
 def output_column(value: object) -> Any:

@@ -25,6 +25,8 @@ from ding.policy._compiled_graphs import CompiledGraph, CompiledGraphs, form_of,
 from ding.policy.common_utils import read_out
 from ding.torch_utils.graph.recording import Graph, record
 from ding.torch_utils.optimizer_helper import RecordableOptimizer
+from ding.utils.minibatches import is_bundle, num_rows
+from ding.utils.nested import is_ignored_key
 
 _MAX_UPDATES_PER_CALL = 10
 # Updates with more products of a weight and a sample are no parts of one graph: calls cost little beside them, and each
@@ -90,9 +92,11 @@ class CompiledUpdates:
         Small updates are joined in one graph; of large ones, beside which a call costs little, each runs by itself.
         """
         self._asked = True
+        if self.enabled and _holds_objects(batch):
+            self.graphs.give_up("a batch holds what is no tensor")
         if not self.enabled:
             return self._run_eager(batch, options)
-        rows = leaves_of(batch)[0].shape[0] // len(options)
+        rows = (num_rows(batch) or 0) // len(options)
         together = len(options) if rows * self._count_weights() <= _MAX_JOINED_PRODUCTS else 1
         parts = split_rows(batch, len(options) // together)
         form, found = form_of(parts[0]), dict[Any, CompiledGraph | None]()
@@ -171,16 +175,29 @@ def joined_updates(updates: int, limit: int = _MAX_UPDATES_PER_CALL) -> int:
 
 
 def split_rows(batch: Mapping[str, Any], count: int) -> list[Any]:
-    """A batch of ``count * B`` rows, as its first tensor has them, as ``count`` batches of B. The rows of a tensor are
+    """A batch of ``count * B`` rows, as its first column has them, as ``count`` batches of B. The rows of a tensor are
     its first axis of that length.
     """
     if count == 1:
         return [batch]
-    leaves = leaves_of(batch)
-    rows = leaves[0].shape[0]
+    rows = num_rows(batch) or 0
     size = rows // count
-    axes = [leaf.shape.index(rows) for leaf in leaves]
-    return [
-        with_leaves(batch, [leaf.narrow(axis, index * size, size) for leaf, axis in zip(leaves, axes)])
-        for index in range(count)
-    ]
+    return [_share(batch, rows, slice(index * size, (index + 1) * size)) for index in range(count)]
+
+
+def _share(value: Any, rows: int, share: slice, key: str = "") -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.narrow(value.shape.index(rows), share.start, share.stop - share.start)
+    if isinstance(value, Mapping):
+        return {name: _share(part, rows, share, name) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        is_list_of_rows = len(value) == rows and not is_bundle(value, key)
+        return value[share] if is_list_of_rows else type(value)([_share(part, rows, share) for part in value])
+    return value
+
+
+def _holds_objects(value: Any, key: str = "") -> bool:
+    """Whether a batch has texts, or values that are not collated, which differ from batch to batch."""
+    if isinstance(value, Mapping):
+        return any(_holds_objects(part, name) for name, part in value.items())
+    return isinstance(value, list) and bool(value) and (is_ignored_key(key) or isinstance(value[0], str))

@@ -15,7 +15,6 @@ from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import PPOLoss, ppo_loss
 from ding.policy._segments import minibatches
-from ding.policy.common_utils import float_columns
 from ding.policy.errors import PolicyConfigError
 from ding.policy.ppo import PPOPolicy
 from ding.rl_utils.policy_dist import policy_of
@@ -173,7 +172,7 @@ class HAPPOPolicy(PPOPolicy):
 
     def _values(self, obs: Any) -> torch.Tensor:
         with torch.no_grad():
-            return self._model(None, {"obs": float_columns(obs, self._device)}, mode="compute_critic")["value"]
+            return self._model(None, {"obs": obs}, mode="compute_critic")["value"]
 
     def _monitor_vars_learn(self) -> list[str]:
         names = super()._monitor_vars_learn()

@@ -11,7 +11,7 @@ from ding.model import model_wrap
 from ding.model.template.ebm import MCMC, StochasticOptimizer, create_stochastic_optimizer
 from ding.policy._optimization import clipping_adam
 from ding.policy.bc import BehaviourCloningPolicy
-from ding.policy.common_utils import float_columns, read_out
+from ding.policy.common_utils import network_columns, read_out
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
@@ -122,6 +122,6 @@ class IBCPolicy(BehaviourCloningPolicy):
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
         """``action``: that of the least energy that is found, float32 ``[N, D]``."""
         self._model.eval()
-        obs = float_columns(data.columns, self._device)
+        obs = network_columns(data.columns, self._device)
         action = self._search.infer(obs.reshape(len(data), -1), self._model).cpu()
         return EnvBatch.unchecked(data.env_ids, {"action": action})

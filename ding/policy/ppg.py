@@ -13,7 +13,7 @@ from ding.policy._optimization import clipping_adam
 from ding.policy._ppg_loss import ppg_auxiliary_loss, ppg_policy_loss, ppg_value_loss
 from ding.policy._segments import as_given, minibatches
 from ding.policy._value_norm import ValueNormPolicy
-from ding.policy.common_utils import float_columns, read_out
+from ding.policy.common_utils import read_out
 from ding.rl_utils import get_train_sample
 from ding.torch_utils.data_helper import to_device
 from ding.utils import POLICY_REGISTRY
@@ -122,7 +122,7 @@ class PhasicPolicy(ValueNormPolicy):
     def _values(self, obs: Any) -> torch.Tensor:
         if self._reference_numerics:
             with torch.no_grad():
-                return self._actor_critic(float_columns(obs, self._device))["value"]
+                return self._actor_critic(obs)["value"]
         return super()._values(obs)
 
     @batched
@@ -131,7 +131,7 @@ class PhasicPolicy(ValueNormPolicy):
         batch = TransitionBatch.of(transitions)
         if not self._reference_numerics:
             shape = batch.columns["value"].shape
-            batch = batch.with_columns(value=self._values(batch.columns["obs"]).cpu().reshape(shape))
+            batch = batch.with_columns(value=self._column_values(batch.columns["obs"]).cpu().reshape(shape))
         batch = self._with_advantages(batch, self._value_scale).without_columns("next_obs", "traj_flag")
         return get_train_sample(as_given(batch, transitions), self._unroll_len)
 

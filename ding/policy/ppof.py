@@ -15,7 +15,7 @@ from ding.policy._optimization import clipping_adam
 from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import PPOLoss, PPOSettings, ppo_loss
 from ding.policy._segments import minibatches
-from ding.policy.common_utils import transition_done
+from ding.policy.common_utils import network_columns, transition_done
 from ding.policy.errors import PolicyConfigError, PolicyUsageError
 from ding.rl_utils import (
     ArgmaxSampler,
@@ -29,6 +29,7 @@ from ding.rl_utils import (
 )
 from ding.rl_utils.normalization import Normalization
 from ding.rl_utils.value_rescale import inv_symlog, symlog, value_inv_transform, value_transform
+from ding.torch_utils.data_helper import to_device
 from ding.torch_utils.device import place_module
 from ding.utils import POLICY_REGISTRY, RunningMeanStd
 from ding.utils.names import did_you_mean
@@ -159,7 +160,11 @@ class PPOFPolicy:
         cfg = self._cfg
         size = cfg.n_sample // cfg.batch_size * cfg.batch_size
         columns = data.columns if isinstance(data, TransitionBatch) else data
-        batch = {key: _first(value, size, self._device) for key, value in columns.items()}
+        batch = {key: _first(value, size) for key, value in columns.items()}
+        batch = {
+            key: (network_columns if key in ("obs", "next_obs") else to_device)(value, self._device)
+            for key, value in batch.items()
+        }
         if not self._model.training:
             self._model.train()
         results = []
@@ -255,10 +260,10 @@ class PPOFPolicy:
         return ["cur_lr", *names, *continuous]
 
 
-def _first(value: Any, size: int, device: str) -> Any:
+def _first(value: Any, size: int) -> Any:
     if isinstance(value, Mapping):
-        return {key: _first(item, size, device) for key, item in value.items()}
-    return value[:size].to(device)
+        return {key: _first(item, size) for key, item in value.items()}
+    return value[:size]
 
 
 def _flat(column: torch.Tensor) -> torch.Tensor:

@@ -16,6 +16,8 @@ from ding.rollout.record import Taken as Taken
 from ding.rollout.rollout import Rollout as Rollout
 from ding.rollout.rollout import Sent as Sent
 from ding.rollout.rollout import VectorStepper as VectorStepper
+from ding.rollout.rollout import as_float_tensors as as_float_tensors
+from ding.rollout.rollout import as_network_input as as_network_input
 from ding.rollout.rollout import drop_abnormal as drop_abnormal
 from ding.rollout.rollout import statistics_of as statistics_of
 from ding.rollout.rollout import v1_interface as v1_interface

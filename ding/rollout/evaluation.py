@@ -17,7 +17,7 @@ import torch
 from ding.data.roles import EnvManager, EvalMode
 from ding.rollout.players import Game, Return, scalar, select
 from ding.rollout.record import ratio
-from ding.rollout.rollout import VectorStepper, drop_abnormal
+from ding.rollout.rollout import VectorStepper, as_network_input, drop_abnormal
 from ding.utils.seed import SeedTree
 
 logger = logging.getLogger(__name__)
@@ -278,7 +278,7 @@ class EvaluationRunner:
         policy_kwargs: dict[str, Any] | None = None,
         warn_steps: int | None = WARN_STEPS,
     ) -> None:
-        self._stepper = VectorStepper(env, policies, game, transform_obs=True, evaluates=True)
+        self._stepper = VectorStepper(env, policies, game, as_network_input, evaluates=True)
         self._monitor = monitor
         self._kwargs = [policy_kwargs or {} for _ in policies]
         self._num_abnormal = np.zeros(env.env_num, dtype=np.int64)

@@ -16,11 +16,12 @@ from ding.envs.env_manager._normalized import NormalizedEnvManager
 from ding.rl_utils.normalization import Normalization
 from ding.rollout.players import Game, VectorStep, episode_return, own_return, scalar, select
 from ding.rollout.record import EpisodeRecord, Segments, Taken
-from ding.torch_utils import to_ndarray, to_tensor
+from ding.torch_utils import network_input, to_ndarray, to_tensor
 
 logger = logging.getLogger(__name__)
 
 Infos = list[dict[str, Any]]
+Transform = Callable[[ByEnv], ByEnv]
 
 _NO_IDS = np.zeros(0, dtype=np.int64)
 
@@ -36,7 +37,7 @@ class Rollout:
         lengths: per player the length of its segments, or its segments; ``None``: its steps are not recorded.
         episodes: where episodes are counted.
         game: how the environments are split among several players; ``None``: there is one.
-        transform_obs: hand float32 tensors to the policies.
+        transform: what the policies get of the observations, such as :func:`as_network_input`.
         copy_obs: keep copies of the observations.
         log: called with a line about each restart.
 
@@ -54,11 +55,11 @@ class Rollout:
         lengths: Sequence[float | Segments | None],
         episodes: EpisodeRecord,
         game: Game | None = None,
-        transform_obs: bool = False,
+        transform: Transform | None = None,
         copy_obs: bool = False,
         log: Callable[[str], object] = lambda line: None,
     ) -> None:
-        self.stepper = VectorStepper(env, policies, game, transform_obs, copy_obs)
+        self.stepper = VectorStepper(env, policies, game, transform, copy_obs)
         self.episodes = episodes
         self.segments = [
             length
@@ -233,8 +234,8 @@ class VectorStepper:
         env: env manager.
         policies: collect or eval modes, one per player.
         game: how the environments are split among several players; ``None``: there is one, which sees everything.
-        transform_obs: hand float32 tensors to the policies; what is joined to the timesteps stays as the manager
-            gave it.
+        transform: what the policies get of the observations, such as :func:`as_network_input`; what is joined to the
+            timesteps stays as the manager gave it.
         copy_obs: keep copies of the observations (for managers that write into arrays which they handed out).
         evaluates: leave the statistics of observations as they are.
 
@@ -247,7 +248,7 @@ class VectorStepper:
         env: EnvManager,
         policies: "Sequence[CollectMode | EvalMode]",
         game: Game | None = None,
-        transform_obs: bool = False,
+        transform: Transform | None = None,
         copy_obs: bool = False,
         evaluates: bool = False,
     ) -> None:
@@ -256,7 +257,7 @@ class VectorStepper:
         if isinstance(env, NormalizedEnvManager):
             _use_statistics(env, self.policies, evaluates)
         self._game = game
-        self._transform_obs = transform_obs
+        self._transform = transform
         self._copy_obs = copy_obs
         self._batched = [is_batched(policy.forward) for policy in self.policies]
         self.sent = _NOTHING
@@ -282,7 +283,7 @@ class VectorStepper:
         seen = [obs] if self._game is None else self._game.observations(obs)
         outputs = []
         for policy, batched, view, kwargs in zip(self.policies, self._batched, seen, policy_kwargs):
-            given = _float_tensors(view) if self._transform_obs else view
+            given = view if self._transform is None else self._transform(view)
             if batched:
                 given = given if type(given) is EnvBatch else EnvBatch.from_dict(given)
             elif isinstance(given, EnvBatch):
@@ -410,7 +411,15 @@ def v1_interface(env: EnvManager) -> EnvManager:
     return env.as_dict_form() if hasattr(type(env), "as_dict_form") else env  # type: ignore[attr-defined]
 
 
-def _float_tensors(obs: ByEnv) -> ByEnv:
+def as_network_input(obs: ByEnv) -> ByEnv:
+    """Return the observations as :func:`~ding.torch_utils.network_input` makes them."""
+    if isinstance(obs, EnvBatch):
+        return EnvBatch.unchecked(obs.env_ids, network_input(obs.columns))
+    return network_input(obs)
+
+
+def as_float_tensors(obs: ByEnv) -> ByEnv:
+    """Return the observations as float32 tensors."""
     if isinstance(obs, EnvBatch):
         return EnvBatch.unchecked(obs.env_ids, to_tensor(obs.columns, dtype=torch.float32))
     return to_tensor(obs, dtype=torch.float32)

@@ -6,6 +6,8 @@ from ding.torch_utils.data_helper import CudaFetcher as CudaFetcher
 from ding.torch_utils.data_helper import build_log_buffer as build_log_buffer
 from ding.torch_utils.data_helper import get_null_data as get_null_data
 from ding.torch_utils.data_helper import get_tensor_data as get_tensor_data
+from ding.torch_utils.data_helper import network_input as network_input
+from ding.torch_utils.data_helper import network_tensor as network_tensor
 from ding.torch_utils.data_helper import same_shape as same_shape
 from ding.torch_utils.data_helper import squeeze as squeeze
 from ding.torch_utils.data_helper import tensor_to_list as tensor_to_list

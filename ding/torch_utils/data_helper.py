@@ -18,14 +18,20 @@ from ding.utils.autolog import LogDict as LogDict
 from ding.utils.autolog import build_log_buffer as build_log_buffer
 from ding.utils.data.dataloader import LoaderError, Prefetcher
 from ding.utils.errors import MismatchError
-from ding.utils.nested import is_namedtuple, map_nested, rebuilt
+from ding.utils.nested import is_ignored_key, is_namedtuple, map_nested, rebuilt
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
 
 
-def _map(name: str, expected: str, leaf: Callable[[object], Any], item: object, keep: Sequence[str] = ()) -> Any:
-    """``leaf`` of every leaf of nested containers, but for the entries of dicts that ``keep`` names.
+def _map(
+    name: str,
+    expected: str,
+    leaf: Callable[[object], Any],
+    item: object,
+    keep: Callable[[Any], bool] = ().__contains__,
+) -> Any:
+    """``leaf`` of every leaf of nested containers, but for the entries of dicts whose keys ``keep`` accepts.
 
     ``leaf`` returns ``NotImplemented`` for what it does not take. It is called for containers too.
     """
@@ -33,7 +39,7 @@ def _map(name: str, expected: str, leaf: Callable[[object], Any], item: object, 
     if result is not NotImplemented:
         return result
     if isinstance(item, Mapping):
-        return {k: v if k in keep else _map(name, expected, leaf, v, keep) for k, v in item.items()}
+        return {k: v if keep(k) else _map(name, expected, leaf, v, keep) for k, v in item.items()}
     if isinstance(item, (list, tuple)):
         return rebuilt(item, [_map(name, expected, leaf, value, keep) for value in item])
     raise _unsupported(name, item, f"{expected} or a container of these")
@@ -66,7 +72,9 @@ def to_device(item: object, device: str | torch.device, ignore_keys: Sequence[st
             return leaf
         return _distribution_to(leaf, device) if isinstance(leaf, torch.distributions.Distribution) else NotImplemented
 
-    return _map("to_device", "a module, tensor, array, number, string, distribution", move, item, ignore_keys)
+    return _map(
+        "to_device", "a module, tensor, array, number, string, distribution", move, item, ignore_keys.__contains__
+    )
 
 
 def _distribution_to(
@@ -111,7 +119,7 @@ def to_tensor(
             return torch.as_tensor(leaf, dtype=dtype) if transform_scalar else leaf
         return torch.as_tensor(leaf, dtype=dtype) if _is_vector(leaf) else NotImplemented
 
-    return _map("to_tensor", "an array, tensor, number, string", convert, item, ignore_keys)
+    return _map("to_tensor", "an array, tensor, number, string", convert, item, ignore_keys.__contains__)
 
 
 def _array_to_tensor(array: np.ndarray, dtype: torch.dtype | None) -> torch.Tensor:
@@ -122,6 +130,39 @@ def _array_to_tensor(array: np.ndarray, dtype: torch.dtype | None) -> torch.Tens
         array = array.copy()
     tensor = torch.from_numpy(array)
     return tensor if dtype is None else tensor.to(dtype)
+
+
+def network_tensor(value: torch.Tensor | np.ndarray, device: str | torch.device = "cpu") -> torch.Tensor:
+    """Return part of an observation as the contiguous tensor that a network takes.
+
+    uint8 (pixels) and float64 become float32. Any other dtype stays: int64 for an ``nn.Embedding``, bool for a mask.
+    The tensor shares its memory with ``value`` where nothing has to change.
+    """
+    tensor = value if isinstance(value, torch.Tensor) else _array_to_tensor(value, None)
+    dtype = tensor.dtype
+    if dtype is torch.uint8 or dtype is torch.float64:
+        dtype = torch.float32
+    return tensor.to(device, dtype, non_blocking=True).contiguous()
+
+
+def network_input(obs: object, device: str | torch.device = "cpu") -> Any:
+    """Return an observation, or nested containers of observations, as a network takes them.
+
+    Arrays, tensors and numbers become tensors by the rule of :func:`network_tensor`, a list or tuple that starts with
+    a number becomes one tensor. ``bool``, ``str``, ``None`` and the values of dict keys that begin with
+    ``collate_ignore`` stay as they are. Raises ``TypeError`` for other types.
+    """
+
+    def convert(leaf: object) -> Any:
+        if isinstance(leaf, (torch.Tensor, np.ndarray)):
+            return network_tensor(leaf, device)
+        if leaf is None or isinstance(leaf, (bool, str)):
+            return leaf
+        if isinstance(leaf, _NUMBERS) or _is_vector(leaf):
+            return network_tensor(torch.as_tensor(leaf), device)
+        return NotImplemented
+
+    return _map("network_input", "an array, tensor, number, string", convert, obs, is_ignored_key)
 
 
 def to_tensor_transitions(data: list[dict[str, Any]], shallow_copy_next_obs: bool = True) -> list[dict[str, Any]]:

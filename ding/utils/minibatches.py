@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ding.utils.errors import InvalidArgumentError
-from ding.utils.nested import rebuilt
+from ding.utils.nested import is_ignored_key, rebuilt
 
 # Recurrent states are lists with one entry per sample, whatever the entries are.
 STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
@@ -43,7 +43,7 @@ def _part_rows(data: Mapping[str, Any], split_size: int, shuffle: bool) -> list[
         raise InvalidArgumentError(f"split_size must be at least 1, got {split_size}")
     if not isinstance(data, Mapping):
         raise InvalidArgumentError(f"split_data_generator takes a dict of columns, got a {type(data).__name__}")
-    length = next((n for key, value in data.items() if (n := _rows_of(key, value)) is not None), None)
+    length = num_rows(data)
     if length is None:
         raise InvalidArgumentError(f"split_data_generator: none of the keys {sorted(data)} has a length")
     order = np.random.permutation(length) if shuffle else np.arange(length)
@@ -51,19 +51,38 @@ def _part_rows(data: Mapping[str, Any], split_size: int, shuffle: bool) -> list[
     return [order[begin : begin + split_size] for begin in begins]
 
 
-def _rows_of(key: str, value: object) -> int | None:
+def num_rows(value: object, key: str = "") -> int | None:
+    """Return how many rows a batch has by the first of its columns that has an axis; None where there is none.
+
+    Args:
+        value: a column, or a nested dict of columns.
+        key: the key of ``value``.
+    """
     if isinstance(value, (torch.Tensor, np.ndarray)):
         return int(value.shape[0]) if value.ndim > 0 else None
     if isinstance(value, Mapping):
-        return next((n for k, v in value.items() if (n := _rows_of(k, v)) is not None), None)
+        return next((n for k, v in value.items() if (n := num_rows(v, k)) is not None), None)
     if isinstance(value, (list, tuple)) and len(value) > 0:
-        return _rows_of(key, value[0]) if _is_columns(key, value) else len(value)
+        return num_rows(value[0]) if is_bundle(value, key) else len(value)
     return None
 
 
-def _is_columns(key: str, value: Sequence[object]) -> bool:
-    """Whether a list is a bundle of columns (each with N rows) and not a list of N rows."""
-    return key not in STATE_KEYS and all(isinstance(v, (torch.Tensor, np.ndarray)) and v.ndim > 0 for v in value)
+def is_bundle(value: Sequence[object], key: str = "") -> bool:
+    """Return whether a list holds columns with N rows each (the parts of observations), and not one entry per row.
+
+    Args:
+        value: a list or tuple in a batch.
+        key: its key. Recurrent states and what is not collated have an entry per row, whatever the entries are.
+    """
+    return key not in STATE_KEYS and not is_ignored_key(key) and bool(value) and all(map(_is_column, value))
+
+
+def _is_column(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value) and all(is_ignored_key(key) or _is_column(part) for key, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return is_bundle(value)
+    return isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim > 0
 
 
 def _take(key: str, value: object, index: np.ndarray) -> Any:
@@ -74,7 +93,7 @@ def _take(key: str, value: object, index: np.ndarray) -> Any:
     if isinstance(value, Mapping):
         return {k: _take(k, v, index) for k, v in value.items()}
     if isinstance(value, (list, tuple)) and len(value) > 0:
-        if _is_columns(key, value):
+        if is_bundle(value, key):
             taken = [_take(key, v, index) for v in value]
         else:
             taken = [value[i] for i in index]

@@ -3,6 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+COLLATE_IGNORE = "collate_ignore"
+
+
+def is_ignored_key(key: object) -> bool:
+    """Whether a dict key says that its values are neither batched nor converted: it begins with ``collate_ignore``."""
+    return isinstance(key, str) and key.startswith(COLLATE_IGNORE)
+
 
 def map_nested(fn: Callable[[Any], Any], data: object) -> Any:
     """``fn`` of every leaf of nested mappings, which become dicts, lists and tuples."""

@@ -25,6 +25,20 @@ def policy_of(talks: bool, **overrides: Any) -> ATOCPolicy:
     return ATOCPolicy(deep_merge_dicts(cfg, overrides))
 
 
+def samples() -> list[dict[str, Any]]:
+    return [
+        {
+            "obs": wave((3, 4), 0.3 * i),
+            "next_obs": wave((3, 4), 0.3 * i + 0.2),
+            "action": 0.9 * wave((3, 2), 0.4 * i),
+            "delta_q": 0.5 + 0.5 * wave((3,), 0.2 * i),
+            "reward": wave((1,), 0.5 + i),
+            "done": i == 3,
+        }
+        for i in range(4)
+    ]
+
+
 def fill(network: Any) -> None:
     with torch.no_grad():
         for parameter in network.parameters():
@@ -59,19 +73,8 @@ def test_first_learn_steps(talks: bool, rows: list[dict[str, Any]], learner: flo
     networks = [policy.learn_mode.get_attribute(name) for name in ("model", "target_model")]
     for network in networks:
         fill(network)
-    samples = [
-        {
-            "obs": wave((3, 4), 0.3 * i),
-            "next_obs": wave((3, 4), 0.3 * i + 0.2),
-            "action": 0.9 * wave((3, 2), 0.4 * i),
-            "delta_q": 0.5 + 0.5 * wave((3,), 0.2 * i),
-            "reward": wave((1,), 0.5 + i),
-            "done": i == 3,
-        }
-        for i in range(4)
-    ]
     for expected in rows:
-        result = policy.learn_mode.forward(samples)
+        result = policy.learn_mode.forward(samples())
         for key, value in expected.items():
             assert result[key] == pytest.approx(value, rel=1e-5), key
     assert [total(network) for network in networks] == pytest.approx([learner, target], rel=1e-5)

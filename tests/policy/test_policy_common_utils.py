@@ -14,7 +14,7 @@ from ding.policy import (
     single_env_forward_wrapper,
     single_env_forward_wrapper_ttorch,
 )
-from ding.policy.common_utils import transition_done
+from ding.policy.common_utils import network_columns, transition_done
 
 
 def _samples(size: int, n: int = 1, **extra) -> list[dict]:
@@ -151,7 +151,7 @@ def test_nested_observations_texts_and_read_only_arrays():
     )
     got = default_preprocess_learn(batch)
     assert got["obs"]["agent"].dtype == torch.float32
-    assert got["obs"]["mask"].dtype == torch.uint8
+    assert got["obs"]["mask"].dtype == torch.float32
     assert got["replay_unique_id"] == ["a", "b"]
     assert got["action"].shape == (2,)
 
@@ -199,3 +199,20 @@ def test_single_env_forward_wrapper_ttorch():
 
     forward = single_env_forward_wrapper_ttorch(lambda obs: Output(obs["x"].argmax(-1)), cuda=False)
     assert forward({"x": np.array([0.0, 3.0])}).tolist() == 1
+
+
+def test_network_columns_of_lists_texts_and_keys_that_are_not_collated():
+    got = network_columns([[1, 2], [3, 4]], "cpu")
+    assert got.dtype == torch.int64
+    assert got.tolist() == [[1, 2], [3, 4]]
+    assert network_columns([[0.5, 1], [2, 3]], "cpu").dtype == torch.float32
+    assert network_columns(["left", "right"], "cpu") == ["left", "right"]
+    assert network_columns([(1, 0.5), (2, 1.5)], "cpu")[0].tolist() == [1, 2]
+    parts = network_columns([[np.zeros(2), {"x": np.zeros(3, np.uint8)}]] * 4, "cpu")
+    assert [parts[0].shape, parts[1]["x"].shape] == [(4, 2), (4, 3)]
+    assert parts[0].dtype == parts[1]["x"].dtype == torch.float32
+    given = {"x": np.zeros((2, 3)), "collate_ignore_graph": [np.zeros(1, np.uint8), np.zeros(2, np.uint8)]}
+    assert [row.dtype for row in network_columns(given, "cpu")["collate_ignore_graph"]] == [np.uint8] * 2
+    shared = network_columns({"collate_ignore_a": np.zeros((2, 3)), "collate_ignore_n": {"k": np.arange(2)}}, "cpu")
+    assert [row.shape for row in shared["collate_ignore_a"]] == [(3,), (3,)]
+    assert shared["collate_ignore_n"] == [{"k": 0}, {"k": 1}]

@@ -1,6 +1,7 @@
 """Each shipped policy gives the same data through columns as through the classic calls per environment."""
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -314,6 +315,21 @@ def test_columns_and_rows_agree(case):
     expected_greedy = classic.eval_mode.forward({i: _row(_seen(classic, 0), i) for i in range(_ENVS)})
     for i in range(_ENVS):
         _close(greedy[i]["action"], expected_greedy[i]["action"])
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_networks_of_the_library_take_integers_and_bools(case, monkeypatch):
+    cls, overrides, kwargs = CASES[case]
+    found = []
+    for dtype in (np.float32, np.int64, np.bool_):
+        bits = ((np.arange(12 * _STEPS + 12).reshape(-1, _ENVS, 4) * 7) % 3 > 0).astype(dtype)
+        monkeypatch.setattr(sys.modules[__name__], "_observation", lambda t, bits=bits: bits[t])
+        policy = _make(cls, overrides)
+        pieces = _finished(_collect_columns(policy, kwargs), cls)
+        samples = TransitionBatch.concat([policy.collect_mode.get_train_sample(piece) for piece in pieces])
+        greedy = policy.eval_mode.forward(EnvBatch(np.arange(_ENVS), _seen(policy, 0)))
+        found.append([_learn(policy, samples), *(greedy[i]["action"] for i in range(_ENVS))])
+    _close(found[1:], found[:1] * 2)
 
 
 SETTINGS = (

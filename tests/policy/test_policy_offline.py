@@ -40,7 +40,7 @@ def make(cls: type, **overrides: Any) -> Any:
     model = {"obs_shape": 4, "action_shape": 2, "actor_head_hidden_size": sizes, "critic_head_hidden_size": sizes}
     model |= {"vae_hidden_dims": [12, 12]} if cls is BCQPolicy else {}
     cfg = deep_merge_dicts(cls.default_config(), {"model": model, "reference_numerics": True})
-    return cls(deep_merge_dicts(cfg, overrides), enable_field=["learn"])
+    return cls(deep_merge_dicts(cfg, overrides), enable_field=["learn", "eval"])
 
 
 def fill(policy: Any) -> None:

@@ -8,6 +8,7 @@ import torch
 from ding.data import EnvBatch, Row, TransitionBatch
 from ding.data.columns import map_leaves, num_rows, row_list
 from ding.data.roles import ByEnv, Samples, Transition
+from ding.policy.common_utils import network_columns
 from ding.torch_utils import to_tensor
 
 
@@ -26,7 +27,7 @@ class TreeMode:
 
     Args:
         policy: has ``reset``, ``process_transition`` (to collect), an attribute ``_device``, and a method ``name``,
-            which takes a tree of float32 observations ``[N, ...]`` and returns a tree with ``action``.
+            which takes a tree of observations ``[N, ...]`` and returns a tree with ``action``.
         name: ``collect`` or ``eval``.
     """
 
@@ -43,7 +44,7 @@ class TreeMode:
         """Return an output by env id."""
         device = getattr(self._policy, "_device", "cpu")
         batch = EnvBatch.from_dict(data)
-        obs = map_leaves(lambda leaf: leaf.to(device), to_tensor(batch.columns, dtype=torch.float32))
+        obs = network_columns(batch.columns, device)
         output = as_dict(self._act(as_tree(obs), **kwargs))
         columns: Any = map_leaves(lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, output)
         rows = row_list(columns, num_rows(columns))

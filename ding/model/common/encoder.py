@@ -70,7 +70,7 @@ class FCEncoder(nn.Module):
         return layers
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Observations float ``[..., obs_shape]`` to features ``[..., hidden_size_list[-1]]``."""
+        """Observations ``[..., obs_shape]`` of any dtype to features ``[..., hidden_size_list[-1]]``."""
         first = (self.init, self.act) if self.init_norm is None else (self.init, self.init_norm, self.act)
         return run_layers((*first, self.main), x)
 
@@ -169,8 +169,8 @@ class ConvEncoder(nn.Module):
         return channels * height * width
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Images float ``[B, C, H, W]`` to features ``[B, hidden_size_list[-1]]``."""
-        return self.mid(self.main(x))
+        """Images ``[B, C, H, W]`` of any dtype to features ``[B, hidden_size_list[-1]]``."""
+        return self.mid(run_layers((self.main,), x))
 
 
 class DictEncoder(nn.Module):
@@ -336,7 +336,7 @@ class IMPALAConvEncoder(nn.Module):
         self.dense = normed_linear(math.prod(current), outsize, scale=1.4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Images ``[B, C, H, W]`` to features ``[B, outsize]``."""
+        """Images ``[B, C, H, W]`` of any dtype to features ``[B, outsize]``."""
         x = x / self.scale_ob
         for stack in self.stacks:
             x = stack(x)

@@ -12,6 +12,7 @@ from ding.model.template._agent_q import AgentValues, agent_values, chosen, join
 from ding.model.template._drqn import DRQN
 from ding.model.template.qmix import Mixer
 from ding.model.template.vac import RELU
+from ding.torch_utils.network.run_layers import run_layers
 from ding.utils import MODEL_REGISTRY
 
 
@@ -57,8 +58,10 @@ class CollaQMultiHeadAttention(nn.Module):
         Returns:
             What the queries found ``[B, Q, d_out]``, and the projected queries ``[B, Q, n_head * d_k]``.
         """
-        projected = self.w_qs(q)
-        normed = (self.layer_norm_q(projected), self.layer_norm_k(self.w_ks(k)), self.layer_norm_v(self.w_vs(v)))
+        projected, keys, values = (
+            run_layers((layer,), x) for layer, x in ((self.w_qs, q), (self.w_ks, k), (self.w_vs, v))
+        )
+        normed = (self.layer_norm_q(projected), self.layer_norm_k(keys), self.layer_norm_v(values))
         query, key, value = (x.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for x in normed)
         weight = (query @ key.transpose(2, 3) / math.sqrt(self.d_k)).softmax(-1)
         found = (self.dropout(weight) @ value).transpose(1, 2).flatten(2)

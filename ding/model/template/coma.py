@@ -68,7 +68,7 @@ class COMACriticNetwork(nn.Module):
         agent_state, global_state = data["obs"]["agent_state"], data["obs"]["global_state"]
         agents, actions = agent_state.shape[-2], self.action_shape
         own, last_action, number = agent_state.split([agent_state.shape[-1] - actions - agents, actions, agents], -1)
-        taken = functional.one_hot(data["action"].long(), actions).to(agent_state.dtype)
+        taken = functional.one_hot(data["action"].long(), actions).to(next(self.parameters()).dtype)
         # [A, A, 1]: 0 where an agent would see its own action.
         others = 1 - torch.eye(agents, device=taken.device, dtype=taken.dtype).unsqueeze(-1)
         seen_actions = (taken.unsqueeze(-3) * others).flatten(-2)

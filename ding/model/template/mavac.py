@@ -8,7 +8,7 @@ from torch import nn
 
 from ding.model.common.head import RegressionHead
 from ding.model.common.shapes import as_shape
-from ding.model.template.q_model import ACTION_MASK
+from ding.model.template.q_model import ACTION_MASK, encode
 from ding.model.template.vac import RELU, ActionShape, actor_output, check_mode, make_actor_head
 from ding.utils import MODEL_REGISTRY
 
@@ -88,7 +88,7 @@ class MAVAC(nn.Module):
         """``agent_state`` ``[B, agents, features]`` and, for discrete actions, ``action_mask`` ``[B, agents, N]`` (0:
         forbidden) to ``logit`` ``[B, agents, N]``, or ``{'mu', 'sigma'}`` ``[B, agents, D]``.
         """
-        return self._acted_by_head(self.actor_encoder(x["agent_state"]), x)
+        return self._acted_by_head(encode(x["agent_state"], self.actor_encoder), x)
 
     def _acted_by_head(self, features: torch.Tensor, x: Mapping[str, torch.Tensor]) -> dict[str, Any]:
         output = actor_output(self.actor_head, features)
@@ -99,7 +99,7 @@ class MAVAC(nn.Module):
 
     def compute_critic(self, x: Mapping[str, torch.Tensor]) -> dict[str, Any]:
         """``global_state`` ``[B, agents, features]`` (or ``[B, features]``) to ``value`` ``[B, agents]`` (``[B]``)."""
-        return {"value": self.critic_head(self.critic_encoder(x["global_state"]))["pred"]}
+        return {"value": self.critic_head(encode(x["global_state"], self.critic_encoder))["pred"]}
 
     def compute_actor_critic(self, x: Mapping[str, torch.Tensor]) -> dict[str, Any]:
         """The outputs of both."""

@@ -15,7 +15,7 @@ from torch import nn
 from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder, encoder_layers
 from ding.model.common.head import DiscreteHead, DuelingHead, MultiHead
 from ding.model.common.shapes import Observation, ObsShape, as_shape, output_sizes
-from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
+from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form, run_layers
 
 _STREAMS: dict[type, tuple[str, ...]] = {DiscreteHead: ("Q",), DuelingHead: ("A", "V")}
 OBSERVATION, ACTION_MASK = "observation", "action_mask"
@@ -100,7 +100,7 @@ class QModel(nn.Module):
         return output
 
     def encode(self, observation: Observation) -> torch.Tensor:
-        """Features of an observation without its mask. Integers (pixels) get the precision of the model."""
+        """Features of an observation without its mask."""
         return encode(observation, self.encoder)
 
     def array_logit(self, obs: object) -> np.ndarray | None:
@@ -160,7 +160,5 @@ def split_observation(x: Observation, encoder: nn.Module, model_name: str) -> tu
 
 
 def encode(observation: Observation, encoder: nn.Module) -> torch.Tensor:
-    """Features of an observation without its mask. Integers (pixels) get the precision of the encoder."""
-    if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
-        observation = observation.to(next(encoder.parameters()).dtype)
-    return encoder(observation)
+    """Features of an observation without its mask. An encoder of one's own gets integers and bools as they are."""
+    return run_layers((encoder,), observation) if isinstance(observation, torch.Tensor) else encoder(observation)

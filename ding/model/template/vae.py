@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.torch_utils.network.run_layers import run_layers
+
 
 def _layer(width_in: int, width_out: int, *last: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width_in, width_out), *(last or (nn.ReLU(),)))
@@ -55,7 +57,7 @@ class VanillaVAE(nn.Module):
         """``action`` ``[B, N]`` and ``obs`` ``[B, n]`` to ``mu`` and ``log_var`` ``[B, latent]``, and
         ``obs_encoding``.
         """
-        obs = self.encode_obs_head(inputs["obs"])
+        obs = run_layers((self.encode_obs_head,), inputs["obs"])
         features = self.encode_common(obs * self.encode_action_head(inputs["action"]))
         return {
             "mu": self.encode_mu_head(features), "log_var": self.encode_logvar_head(features), "obs_encoding": obs
@@ -69,7 +71,7 @@ class VanillaVAE(nn.Module):
 
     def decode_with_obs(self, z: torch.Tensor, obs: torch.Tensor) -> dict[str, torch.Tensor]:
         """:meth:`decode` for observations ``[B, n]``, without ``tanh``: ``z`` is bounded already."""
-        return self._decode(z, self.encode_obs_head(obs))
+        return self._decode(z, run_layers((self.encode_obs_head,), obs))
 
     def _decode(self, z: torch.Tensor, obs_encoding: torch.Tensor) -> dict[str, torch.Tensor]:
         features = self.decode_common(self.decode_action_head(z) * obs_encoding)

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ding.torch_utils.network.nn_module import fc_block
+from ding.torch_utils.network.run_layers import run_layers
 
 _RELU = nn.ReLU()
 
@@ -314,7 +315,7 @@ class GTrXL(nn.Module):
             ``[S, B, E]``, and the memory after the segment, without gradients.
         """
         if self.use_embedding_layer:
-            x = self.dropout(self.embedding(x))
+            x = self.dropout(run_layers((self.embedding,), x))
         steps, batch_size = x.shape[:2]
         if memory is None:
             memory = x.new_zeros(self.layer_num + 1, self.memory_len, batch_size, self.embedding_dim)

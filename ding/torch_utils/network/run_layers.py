@@ -35,6 +35,8 @@ _IN_PLACE: dict[type, Callable[[torch.Tensor], torch.Tensor]] = {
     nn.Tanh: torch.tanh_,
     nn.Sigmoid: torch.sigmoid_,
 }
+# Layers that take floats of their own dtype only, whatever the numbers are.
+_OF_FLOATS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _LINEAR, _SEQUENTIAL, _linear = nn.Linear, nn.Sequential, F.linear  # each attribute look-up counts here
 
 # Larger products are left to torch: numpy's BLAS would share them among threads, which is not worth it at this size.
@@ -50,8 +52,11 @@ def run_layers(layers: Iterable[nn.Module], x: torch.Tensor) -> torch.Tensor:
 
     Arguments:
         layers: modules of one tensor in, one tensor out. A plain ``nn.Sequential`` among them is entered.
-        x: float ``[..., in_features]``.
+        x: ``[..., in_features]``; integers and bools get the dtype of the first layer, if that is one of torch.
     """
+    if not x.is_floating_point():
+        layers = list(layers)
+        x = _cast(x, layers)
     plain = not (
         _module._global_forward_hooks
         or _module._global_forward_pre_hooks
@@ -83,6 +88,18 @@ def run_layers(layers: Iterable[nn.Module], x: torch.Tensor) -> torch.Tensor:
         else:
             x = layer(x)
         after_linear = False
+    return x
+
+
+def _cast(x: torch.Tensor, layers: Iterable[nn.Module]) -> torch.Tensor:
+    """Integers and bools in the dtype of the first layer that has parameters, if it is one of ``_OF_FLOATS``."""
+    for layer in layers:
+        weight = next(layer.parameters(), None)
+        if weight is None:
+            continue
+        if type(layer) is _SEQUENTIAL:
+            return _cast(x, layer)
+        return x.to(weight.dtype) if isinstance(layer, _OF_FLOATS) else x
     return x
 
 

@@ -11,9 +11,9 @@ import torch
 from easydict import EasyDict
 
 from ding.utils.minibatches import STATE_KEYS
-from ding.utils.nested import is_namedtuple, map_nested
+from ding.utils.nested import COLLATE_IGNORE, is_namedtuple, map_nested
 
-_IGNORE_PREFIX = ("collate_ignore",)
+_IGNORE_PREFIX = (COLLATE_IGNORE,)
 
 
 def _stack_leaves(batch: Sequence[Any]) -> torch.Tensor | None:

@@ -21,6 +21,7 @@ from ding.envs import create_env_manager, get_vec_env_setting
 from ding.rollout import INF, WARN_STEPS, EndlessEpisodes, EpisodeRecord, Game, ReturnStatistics, Rollout, VectorStep
 from ding.rollout.evaluation import seed_evaluation
 from ding.rollout.record import ratio
+from ding.rollout.rollout import as_float_tensors
 from ding.torch_utils.weight_checks import misfit
 from ding.utils import SeedTree
 from ding.utils.compression_helper import get_data_compressor
@@ -117,7 +118,7 @@ class ChunkingCollector(BaseParallelCollector):
             [trajectory_length(policy) if record else None for policy, record in zip(policies, recorded)],
             self._episodes,
             game,
-            self._options["transform_obs"],
+            as_float_tensors if self._options["transform_obs"] else None,
             self._options["deepcopy_obs"],
             self.info,
         )

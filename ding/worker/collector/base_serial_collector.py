@@ -10,7 +10,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data.roles import CollectMode, EnvManager, StateDict, Writer
-from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_policies, ongoing
+from ding.rollout import INF, EpisodeRecord, Game, Rollout, as_float_tensors, as_policies, ongoing
 from ding.torch_utils.data_helper import to_tensor_transitions
 from ding.utils import SERIAL_COLLECTOR_REGISTRY, Configurable, one_time_warning
 from ding.worker._component import EnvWorker, required_key
@@ -220,7 +220,7 @@ class SerialCollector(EnvWorker, ISerialCollector):
             lengths,
             self._episodes,
             Game(len(self._policies)) if len(self._policies) > 1 else None,
-            self._transform_obs,
+            as_float_tensors if self._transform_obs else None,
             self._copy_obs,
             self._log.text.info,
         )

@@ -18,6 +18,7 @@ from ding.framework.middleware.functional.enhancer import segment_end_flags
 from ding.framework.middleware.trees import as_batch
 from ding.framework.task import Role
 from ding.policy.base_policy import Policy
+from ding.policy.common_utils import network_columns
 from ding.rl_utils import gae, gae_data
 from ding.torch_utils import to_tensor
 
@@ -60,8 +61,7 @@ def gae_estimator(cfg: EasyDict, policy: CollectMode, buffer_: Buffer | None = N
 
 
 def _critic(model: Any, obs: Any, device: torch.device) -> torch.Tensor:
-    seen = map_leaves(lambda leaf: leaf.to(device, torch.float32), obs)
-    return model.forward(seen, mode="compute_critic")["value"].cpu()
+    return model.forward(network_columns(obs, device), mode="compute_critic")["value"].cpu()
 
 
 @for_roles(Role.LEARNER)
@@ -135,11 +135,13 @@ def train_columns(rows: Any) -> dict[str, Any]:
 
 
 def _tensor_column(column: Any) -> Any:
+    if isinstance(column, dict):
+        return {key: _tensor_column(value) for key, value in column.items()}
     if isinstance(column, list):
-        if isinstance(column[0], list):  # one part per head of a multi-discrete action, in several sizes
-            return column
+        if not isinstance(column[0], (int, float, np.generic)):
+            return column  # a row is no number: the parts of an observation or of a multi-discrete action, a text
         column = np.asarray(column)
-    return map_leaves(_squeezed, to_tensor(column))
+    return _squeezed(to_tensor(column))
 
 
 def _squeezed(leaf: torch.Tensor) -> torch.Tensor:

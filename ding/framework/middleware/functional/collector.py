@@ -12,7 +12,17 @@ from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._seeding import seed_collector_envs
 from ding.framework.middleware.trees import as_tree
 from ding.framework.task import current_task
-from ding.rollout import EpisodeRecord, Game, Rollout, Segments, Sent, VectorStepper, as_policies, v1_interface
+from ding.rollout import (
+    EpisodeRecord,
+    Game,
+    Rollout,
+    Segments,
+    Sent,
+    VectorStepper,
+    as_network_input,
+    as_policies,
+    v1_interface,
+)
 from ding.torch_utils import to_ndarray, to_tensor
 
 logger = logging.getLogger(__name__)
@@ -66,7 +76,7 @@ class CountedRollout:
     episode, both int64 ``[1]``. Once per ``print_freq`` train iterations a summary of the finished episodes is logged.
 
     Args:
-        policy: the collect mode of a policy, or one per player; where one does not work on columns all get float32
+        policy: the collect mode of a policy, or one per player; where one does not work on columns all get
             tensors. The steps of a policy with ``collect_data = False`` are not recorded.
         env: an env manager; launched at the first step.
         length: of the segments, see :class:`~ding.rollout.Segments`.
@@ -101,7 +111,7 @@ class CountedRollout:
             ],
             self._episodes,
             Game(len(policies)) if len(policies) > 1 else None,
-            transform_obs=not all(is_batched(policy.forward) for policy in policies),
+            None if all(is_batched(policy.forward) for policy in policies) else as_network_input,
             log=logger.info,
         )
 
@@ -174,11 +184,11 @@ def inferencer(seed: int, policy: CollectMode, env: EnvManager) -> Collect:
 
     Args:
         seed: of the environments; they are launched at the first call.
-        policy: the collect mode of a policy; it gets float32 tensors.
+        policy: the collect mode of a policy; it gets tensors.
         env: env manager.
     """
     seed_collector_envs(env, seed)
-    stepper = VectorStepper(v1_interface(env), [policy], transform_obs=True)
+    stepper = VectorStepper(v1_interface(env), [policy], transform=as_network_input)
 
     def infer(ctx: OnlineRLContext) -> None:
         if env.closed:

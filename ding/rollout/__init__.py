@@ -11,6 +11,7 @@ module                what it has
 ``trajectory_store``  :class:`TrajectoryStore`: the steps themselves, joined when segments are taken
 ``step_blocks``       :class:`StepBlocks`: frames of steps are written to one piece of memory as they come
 ``evaluation``        :class:`EvaluationRunner`: plays a fixed number of episodes per environment, for evaluators
+``evaluation_result`` :class:`EvaluationResult`: mean, spread and number of the returns of an evaluation
 ====================  ==================================================================================================
 
 A step of a rollout with one policy::

@@ -64,7 +64,7 @@ def test_a_callback_ends_a_run_with_a_reward_model() -> None:
     main.reward_model, create.reward_model = REWARDS["rnd"], {"type": "rnd"}
     noted = Noted(last=2)
     serial_pipeline_reward_model_offpolicy((main, create), max_env_step=1000, callbacks=[noted])
-    assert noted.calls == ["evaluation", "iteration", "iteration", "end"]
+    assert noted.calls == ["evaluation", "iteration", "iteration", "evaluation", "end"]
     assert noted.status.env_step == 16
 
 

@@ -108,7 +108,7 @@ def lines_of(caplog, *args: str) -> list[str]:
 
 def test_the_end_of_a_run_names_its_limit_the_best_checkpoint_and_what_comes_next(caplog) -> None:
     *_, before, last = lines_of(caplog, "--env-step", "8")
-    assert last.startswith("exp_seed0: reached its limit of 8 env steps: return ")
+    assert last.startswith("exp_seed0: reached its limit of 8 env steps: last evaluation: return ")
     assert last.endswith(
         "the best policy is in exp_seed0/ckpt/ckpt_best.pth.tar; next: ding -m eval exp_seed0, or ding plot exp_seed0"
     )

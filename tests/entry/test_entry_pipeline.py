@@ -75,7 +75,8 @@ def test_what_a_run_leaves_behind(config, tmp_path):
     assert config == before
     exp = tmp_path / "e"
     result = json.loads((exp / "result.json").read_text())
-    assert set(result) == {"stop", "env_step", "train_iter", "eval_value", "eval_value_raw", "finish_time"}
+    evaluations = {"eval_value", "eval_value_raw", "last_evaluation", "best_evaluation"}
+    assert set(result) == {"stop", "env_step", "train_iter", "finish_time"} | evaluations
     assert (result["stop"], result["env_step"]) == (False, STEPS)
     # 8 samples per pass, a batch of 64: the first 7 passes collect only.
     assert result["train_iter"] == (STEPS // 8 - 7) * 5

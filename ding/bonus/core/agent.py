@@ -63,6 +63,7 @@ class Agent:
         policy: the policy with its learn, collect and eval modes.
         buffer_: the replay buffer.
         env_step, train_iter: counts over all calls of :meth:`train`.
+        best_eval_value: mean return of the best evaluation in :meth:`train`, which :attr:`best` loads.
 
     Raises:
         AgentConfigError: neither an id nor an env; ``env_id`` contradicts ``cfg``; spaces that do not fit the
@@ -119,6 +120,7 @@ class Agent:
         self.buffer_ = self._new_buffer()
         self.env_step = 0
         self.train_iter = 0
+        self.best_eval_value = -float("inf")
         if policy_state_dict is not None:
             self.load(policy_state_dict)
 

@@ -38,6 +38,7 @@ from ding.framework.middleware import (
 )
 from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
+from ding.rollout import EvaluationResult
 from ding.utils import LazyWriter, write_scalars
 from ding.utils.checkpoint import save_checkpoint
 
@@ -56,6 +57,8 @@ class Trained(Protocol):
     exp_name: str
     env_step: int
     train_iter: int
+    #: Mean return of the checkpoint ``eval``, over all trainings.
+    best_eval_value: float
 
     @property
     def eval_mode(self) -> EvalMode:
@@ -98,8 +101,10 @@ class Trainer:
         view = make_view()
         with console_lines(), StopSignals(view.stopping) as signals, Task().start(ctx=ctx) as task:
             monitor = Monitor(agent, limit, view, writer, self._log_freq)
+            saver = CkptSaver(agent.policy, agent.exp_name, train_freq=self._save_freq, save_finish=False)
+            saver.max_eval_value = agent.best_eval_value
             task.use(interaction_evaluator(agent.cfg, agent.eval_mode, evaluator_env))
-            task.use(CkptSaver(agent.policy, agent.exp_name, train_freq=self._save_freq, save_finish=False))
+            task.use(saver)
             for middleware in agent.learning_steps(collector_env):
                 task.use(middleware)
             task.use(termination_checker(max_env_step=limit - 1))
@@ -109,6 +114,12 @@ class Trainer:
             task.use(_finish_on(signals, task))
             with monitor.shown(signals):
                 task.run()
+                end: Any = task.ctx
+                if signals.requested is None and end.last_eval_iter != end.train_iter:
+                    last_steps = (interaction_evaluator(agent.cfg, agent.eval_mode, evaluator_env), saver, monitor)
+                    for middleware in last_steps:
+                        middleware(end)
+            agent.best_eval_value = saver.max_eval_value
             last: Any = task.ctx
             agent.env_step, agent.train_iter = last.env_step, last.train_iter
             checkpoint = str(Path(agent.exp_name) / "ckpt" / "final.pth.tar")
@@ -194,6 +205,8 @@ class Monitor:
         self._last_eval_iter: int | None = None
         stop_value = float(agent.cfg.env.stop_value)
         self._evaluations = Evaluations()
+        if agent.best_eval_value > -np.inf:
+            self._evaluations.note_best(EvaluationResult(agent.best_eval_value))
         self._figures: dict[str, Any] = {"max_env_step": max_env_step, "stop_value": stop_value}
 
     def __call__(self, ctx: OnlineRLContext) -> None:
@@ -215,7 +228,8 @@ class Monitor:
         self._last_eval_iter = ctx.last_eval_iter
         value = float(ctx.eval_value)
         solved = value >= self._figures["stop_value"] and ctx.last_eval_iter > 0
-        self._evaluations.note(solved, ctx.eval_output.get("episode_return", ()), value)
+        returns = ctx.eval_output.get("episode_return", ())
+        self._evaluations.note(solved, returns, value, train_iter=ctx.last_eval_iter)
         self._writer.add_scalar("evaluator_step/reward_mean", value, ctx.env_step)
         self._writer.add_scalar("evaluator_iter/reward_mean", value, ctx.last_eval_iter)
 

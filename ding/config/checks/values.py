@@ -42,7 +42,7 @@ _SHARE = Range(0, 1)
 RANGES: dict[str, Range] = {
     "env.collector_env_num": COUNT,
     "env.evaluator_env_num": COUNT,
-    "env.n_evaluator_episode": COUNT,
+    "env.n_evaluator_episode": Range(0, whole=True),  # 0: no evaluations
     "policy.nstep": COUNT,
     "policy.random_collect_size": Range(0, whole=True),
     "policy.discount_factor": _SHARE,
@@ -90,7 +90,7 @@ def check_evaluation(env: Mapping[str, Any]) -> None:
     Raises:
         ConfigValueError: some envs would have nothing to play.
     """
-    envs, episodes = env.get("evaluator_env_num"), env.get("n_evaluator_episode")
+    envs, episodes = env.get("evaluator_env_num"), env.get("n_evaluator_episode") or None  # 0: no evaluations
     if is_number(envs) and is_number(episodes) and float(episodes) < float(envs):
         raise ConfigValueError(
             f"env.n_evaluator_episode is {episodes}, but env.evaluator_env_num is {envs}: each env plays an episode at "

@@ -39,6 +39,7 @@ from ding.entry.view.views import RunView
 from ding.parallel.launch.signals import first_asks, handling, write_notice
 from ding.policy.compiled_updates import joined_updates
 from ding.utils import allreduce_data, get_rank, get_world_size
+from ding.worker.collector.base_serial_evaluator import SerialEvaluator
 
 logger = logging.getLogger("ding.entry")
 
@@ -296,6 +297,9 @@ class SerialLoop:
         self._clock = clock
         self._began_s = self._next_show_s = clock()
         self._evaluations = Evaluations()
+        self._evaluated_iter: int | None = None
+        # 0 episodes: the run is not evaluated.
+        self._evaluates = parts.cfg.env.get("n_evaluator_episode") != 0
         self._state_freq = int(parts.cfg.policy.learn.get("run_state_freq") or 0)
         self._last_state_iter = 0
         self._saver = RunSaver(parts)
@@ -314,6 +318,8 @@ class SerialLoop:
             while collector.envstep < self._max_env_step and learner.train_iter < self._max_train_iter:
                 if not self._pass():
                     break
+            learner.collector_envstep = collector.envstep  # checkpoints know the env steps of the last collect
+            self._evaluate_at_end()
         except StopNow:
             logger.debug("left at env step %d by signal %s", collector.envstep, self._signals.requested)
         except Exception:
@@ -321,8 +327,6 @@ class SerialLoop:
             raise
         self._saver.finish()
         if self._signals.requested is None:
-            # So that the last checkpoint knows the env steps of the last collect.
-            learner.collector_envstep = collector.envstep
             learner.call_hook("after_run")
             self._callbacks.ended(self.status())
         return self.status()
@@ -353,11 +357,13 @@ class SerialLoop:
         if checkpoint and not load_run_state(checkpoint, parts):
             logger.info("there is no saved state beside %s; the replay buffer is filled anew", checkpoint)
         self._last_state_iter = parts.learner.train_iter
+        if isinstance(parts.evaluator, SerialEvaluator) and parts.evaluator.best is not None:
+            self._evaluations.note_best(parts.evaluator.best)
 
     def _pass(self) -> bool:
         """One pass; returns whether the run goes on, as far as its limits let it."""
         learner = self._parts.learner
-        if self._parts.evaluator.should_eval(learner.train_iter):
+        if self._evaluates and self._parts.evaluator.should_eval(learner.train_iter):
             self._evaluate()
             goes_on = self._callbacks.evaluated(self.status())
             if self._evaluations.solved or not goes_on:
@@ -405,8 +411,16 @@ class SerialLoop:
             solved, info = self._parts.evaluator.eval(
                 learner.save_checkpoint, learner.train_iter, self._parts.collector.envstep
             )
-        self._evaluations.note(solved, _returns_of(info))
+        self._evaluated_iter = learner.train_iter
+        self._evaluations.note(solved, _returns_of(info), train_iter=learner.train_iter)
         self._show()
+
+    def _evaluate_at_end(self) -> None:
+        """Evaluate the last weights, unless the last evaluation was theirs."""
+        was_judged = self._evaluated_iter == self._parts.learner.train_iter
+        if self._evaluates and not was_judged and self._signals.requested is None:
+            self._evaluate()
+            self._callbacks.evaluated(self.status())
 
     def _show(self) -> None:
         self._view.update(self.status())

@@ -116,4 +116,4 @@ def _return_text(status: RunStatus) -> str:
         return text
     if status.best_return is not None and status.best_return > status.last_return:
         text += f", best {number_text(status.best_return)}"
-    return text + status.goal
+    return text + (f" ({status.goal})" if status.goal else "")

@@ -10,13 +10,12 @@ import math
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ding.parallel.launch import ProcessStatus
+from ding.rollout.evaluation_result import EvaluationResult
 from ding.utils.file_helper import write_text
 
 UNBOUNDED = int(1e8)
@@ -48,22 +47,36 @@ class Evaluations:
     returns: tuple[float, ...] = ()
     last_return: float | None = None
     best_return: float | None = None
+    last_evaluation: EvaluationResult | None = None
+    best_evaluation: EvaluationResult | None = None
 
-    def note(self, solved: bool, returns: Sequence[float], mean: float | None = None) -> None:
+    def note(
+        self, solved: bool, returns: Sequence[float], mean: float | None = None, train_iter: int | None = None
+    ) -> None:
         """Count an evaluation.
 
         Args:
             solved: whether it reached the stop value.
             returns: return of each episode, where they are known one by one.
             mean: mean return; that of ``returns`` when not given.
+            train_iter: train iterations of the policy.
         """
         self.solved, self.returns = solved, tuple(float(one) for one in returns)
         self.evaluations += 1
-        if mean is None and self.returns:
-            mean = float(np.mean(self.returns))
-        if mean is not None:
-            self.last_return = mean
-            self.best_return = mean if self.best_return is None else max(self.best_return, mean)
+        if self.returns:
+            self._note(EvaluationResult.of(self.returns, train_iter))
+        elif mean is not None:
+            self._note(EvaluationResult(mean, train_iter=train_iter))
+
+    def _note(self, result: EvaluationResult) -> None:
+        self.last_evaluation, self.last_return = result, result.mean
+        # As for checkpoints: of equal ones, the first is the best.
+        if self.best_return is None or result.mean > self.best_return:
+            self.best_evaluation, self.best_return = result, result.mean
+
+    def note_best(self, result: EvaluationResult) -> None:
+        """Note the best evaluation of the run before, which this one continues."""
+        self.best_evaluation, self.best_return = result, result.mean
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,7 @@ class RunStatus:
         evaluations: how many evaluations are over.
         returns: return of each episode of the last evaluation, where they are known one by one.
         last_return, best_return: mean return of the last and of the best evaluation.
+        last_evaluation, best_evaluation: both in more numbers.
         buffer_rows, buffer_size: samples in the buffers, and how many they can hold.
         pushed_rows, sampled_rows: samples so far; ``None`` where nothing counts them.
         processes, workers: of a parallel run, by name.
@@ -97,6 +111,8 @@ class RunStatus:
     returns: tuple[float, ...] = ()
     last_return: float | None = None
     best_return: float | None = None
+    last_evaluation: EvaluationResult | None = None
+    best_evaluation: EvaluationResult | None = None
     buffer_rows: int = 0
     buffer_size: int | None = None
     pushed_rows: int | None = None
@@ -132,9 +148,8 @@ class RunStatus:
 
     def describe_end(self) -> str:
         """Return how the run ended, in one sentence."""
-        value = "no evaluation" if self.last_return is None else f"return {self.last_return:.2f}{self.goal}"
         counts = f"{self.env_step} env steps and {self.train_iter} train iterations"
-        sentence = f"{self._end()}: {value} after {counts} in {self.elapsed_s:.1f} s"
+        sentence = f"{self._end()}: {self._last_text()} after {counts} in {self.elapsed_s:.1f} s{self._best_text()}"
         if self.train_iter > 0:
             return sentence
         held = "" if self.buffer_size is None else f" (the replay buffer held {self.buffer_rows} rows)"
@@ -142,9 +157,30 @@ class RunStatus:
 
     @property
     def goal(self) -> str:
-        """`` (solved at 195)``; empty without a stop value that can be reached."""
+        """``solved at 195``; empty without a stop value that can be reached."""
         known = self.stop_value is not None and self.stop_value < UNBOUNDED
-        return f" (solved at {self.stop_value:g})" if known and not self.solved else ""
+        return f"solved at {self.stop_value:g}" if known and not self.solved else ""
+
+    @property
+    def last_is_best(self) -> bool:
+        """Whether no evaluation before the last one was as good."""
+        if self.last_evaluation is None or self.best_evaluation is None:
+            return self.best_return is None or self.best_return == self.last_return
+        return self.best_evaluation == self.last_evaluation
+
+    def _last_text(self) -> str:
+        if self.last_return is None:
+            return "no evaluation"
+        last = self.last_evaluation or EvaluationResult(self.last_return)
+        name = "last and best evaluation" if self.last_is_best else "last evaluation"
+        return f"{name}: {last.describe(self.goal)}"
+
+    def _best_text(self) -> str:
+        if self.last_is_best or self.best_return is None:
+            return ""
+        best = self.best_evaluation or EvaluationResult(self.best_return)
+        when = "" if best.train_iter is None else f" after {best.train_iter} train iterations"
+        return f"; best evaluation: {best.describe()}{when}"
 
     def _end(self) -> str:
         if self.solved:
@@ -224,9 +260,16 @@ def write_run_result(status: RunStatus) -> None:
         "train_iter": status.train_iter,
         "eval_value": status.last_return,
         "eval_value_raw": list(status.returns),
+        **evaluations_of(status),
         "finish_time": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
     }
     write_result(status.exp_name, result)
+
+
+def evaluations_of(status: RunStatus) -> dict[str, dict[str, float] | None]:
+    """Return the last and the best evaluation of a run as JSON-like data."""
+    found = {"last_evaluation": status.last_evaluation, "best_evaluation": status.best_evaluation}
+    return {name: None if result is None else asdict(result) for name, result in found.items()}
 
 
 def write_result(exp_name: str, result: Mapping[str, Any]) -> None:

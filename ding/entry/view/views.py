@@ -65,7 +65,7 @@ class PlainView:
     def _line(self, status: RunStatus, now_s: float) -> str:
         rates = self._meter.measure(now_s, status)
         parts = [
-            f"return {number_text(status.last_return)}",
+            _return_text(status),
             f"env step {status.env_step} ({rates.env_step:.0f}/s)",
             f"train iter {status.train_iter} ({rates.train_iter:.0f}/s)",
         ]
@@ -80,6 +80,11 @@ class PlainView:
         parts += [status.collectors, status.alarm]
         parts += [clock_text(status.elapsed_s), left_text(rates.left_s)]
         return ", ".join(part for part in parts if part)
+
+
+def _return_text(status: RunStatus) -> str:
+    last = status.last_evaluation
+    return f"return {number_text(status.last_return)}" + (f" ({last.spread})" if last and last.spread else "")
 
 
 def make_view(quiet: bool = False) -> RunView:

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import numpy as np
 from easydict import EasyDict
 
 from ding.data.roles import EnvManager, EvalMode, StateDict, Writer
-from ding.rollout import VectorEvalMonitor, as_policies, seed_evaluation
+from ding.rollout import EvaluationResult, VectorEvalMonitor, as_policies, seed_evaluation
 from ding.rollout.record import ratio, spread
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, Configurable, broadcast_object_list, get_world_size
 from ding.worker._component import EnvWorker, required_key
@@ -138,15 +139,27 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
     def forget_best(self) -> None:
         """Take the next result for the best so far, so that its policy is saved."""
         self._max_episode_return = -np.inf
+        self._best_evaluation: EvaluationResult | None = None
+
+    @property
+    def best(self) -> EvaluationResult | None:
+        """The best evaluation so far; ``None`` before the first."""
+        return self._best_evaluation
 
     def state_dict(self) -> StateDict:
         """When the last evaluation was, and the best result so far."""
-        return {"last_eval_iter": self._last_eval_iter, "max_episode_return": float(self._max_episode_return)}
+        return {
+            "last_eval_iter": self._last_eval_iter,
+            "max_episode_return": float(self._max_episode_return),
+            "best_evaluation": None if self._best_evaluation is None else asdict(self._best_evaluation),
+        }
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Take up a :meth:`state_dict`."""
         self._last_eval_iter = state_dict["last_eval_iter"]
         self._max_episode_return = state_dict["max_episode_return"]
+        best = state_dict.get("best_evaluation")  # older states have none
+        self._best_evaluation = None if best is None else EvaluationResult(**best)
 
     def should_eval(self, train_iter: int) -> bool:
         """Whether ``eval_freq`` train iterations have passed since the last True (always True once at iteration 0)."""
@@ -186,8 +199,8 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
 
     def _report(
         self, monitor: VectorEvalMonitor, train_iter: int, envstep: int, num_env_steps: int, duration_s: float
-    ) -> float:
-        """Log the result of an evaluation as a table and as scalars; returns the mean return."""
+    ) -> EvaluationResult:
+        """Log the result of an evaluation as a table and as scalars, and return it."""
         returns = monitor.get_episode_return()
         count = len(returns)
         result: dict[str, Any] = {
@@ -201,7 +214,7 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
             **(monitor.get_episode_info() or {}),
         }
         self._log_result(result, train_iter, envstep)
-        return result["reward_mean"]
+        return EvaluationResult.of(returns, train_iter)
 
     def _log_result(self, result: Mapping[str, Any], train_iter: int, envstep: int) -> None:
         """Numbers go to ``<instance>_iter/<key>`` and ``<instance>_step/<key>``."""
@@ -212,13 +225,13 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
         numbers = {key: value for key, value in shown.items() if not isinstance(value, str)}
         self._log.scalars(numbers, train_iter, numbers, envstep)
 
-    def _judge(self, mean_return: float, save_ckpt_fn: SaveCheckpoint | None, train_iter: int) -> bool:
+    def _judge(self, result: EvaluationResult, save_ckpt_fn: SaveCheckpoint | None, train_iter: int) -> bool:
         """Save the best policy so far; whether the mean return reaches ``stop_value``."""
-        if mean_return > self._max_episode_return:
-            self._max_episode_return = mean_return
+        if result.mean > self._max_episode_return:
+            self._max_episode_return, self._best_evaluation = result.mean, result
             if save_ckpt_fn is not None:
                 save_ckpt_fn(BEST_CKPT_NAME)
-        return self._stops(mean_return >= self._stop_value, f"mean return {mean_return:.4f}", train_iter)
+        return self._stops(result.mean >= self._stop_value, f"mean return {result.mean:.4f}", train_iter)
 
     def _stops(self, reached: bool, result: str, train_iter: int) -> bool:
         """Whether training may stop, as ``stop_value`` is reached late enough."""

@@ -74,5 +74,5 @@ class BattleInteractionSerialEvaluator(SerialEvaluator):
                     seen.append(plain_values(info))
                 self._log_episode(env_id, monitor)
                 runner.finished(env_id)
-        mean_return = self._report(monitor, train_iter, envstep, runner.num_env_steps, time.perf_counter() - start)
-        return self._judge(mean_return, save_ckpt_fn, train_iter), infos
+        result = self._report(monitor, train_iter, envstep, runner.num_env_steps, time.perf_counter() - start)
+        return self._judge(result, save_ckpt_fn, train_iter), infos

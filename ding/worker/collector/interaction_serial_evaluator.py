@@ -96,10 +96,10 @@ class InteractionSerialEvaluator(SerialEvaluator):
             for env_id, (info,) in runner.step():
                 self._note_episode(env_id, info, monitor, env)
                 runner.finished(env_id)
-        mean_return = self._report(monitor, train_iter, envstep, runner.num_env_steps, time.perf_counter() - start)
+        result = self._report(monitor, train_iter, envstep, runner.num_env_steps, time.perf_counter() - start)
         if render:
             self._write_video(monitor, train_iter, envstep)
-        stop = self._judge(mean_return, save_ckpt_fn, train_iter)
+        stop = self._judge(result, save_ckpt_fn, train_iter)
         return stop, to_item(monitor.get_episode_info() or {})
 
     def _note_episode(self, env_id: int, info: Mapping[str, Any], monitor: VectorEvalMonitor, env: EnvManager) -> None:

@@ -49,7 +49,8 @@ class Recorder:
         self.saver = SimpleNamespace(stop_waiting=lambda: None)
         self.collect_mode = "collect_mode"
         base = {"learn": {"update_per_collect": update_per_collect}, "collect": {"collector": {"type": "sample"}}}
-        self.cfg = EasyDict(exp_name="e", env={"stop_value": 10}, policy={**base, **policy})
+        env = {"stop_value": 10, "n_evaluator_episode": 2 if returns else 0}
+        self.cfg = EasyDict(exp_name="e", env=env, policy={**base, **policy})
 
     def parts(self):
         return SerialParts(self.cfg, *[self] * 8)
@@ -140,6 +141,15 @@ def test_a_pass_in_order_until_solved():
     assert (result.solved, result.env_step, result.train_iter) == (True, 8, 2)
     assert (result.last_return, result.returns, result.best_return) == (10.0, (9.0, 11.0), 10.0)
     assert world.collector_envstep == 8
+
+
+def test_a_run_that_ends_at_a_limit_evaluates_its_last_weights_once():
+    world = Recorder(returns=[3.0, 4.0])
+    world.should_eval = lambda train_iter: train_iter == 0
+    result = world.run(max_env_step=8)
+    assert [line for line in world.log if line.startswith("eval ")] == ["eval 0 0", "eval 2 8"]
+    assert world.log[-3:] == ["eval 2 8", "evaluated 4.0", "after_run"]
+    assert (result.last_return, result.best_evaluation.train_iter) == (4.0, 2)
 
 
 def test_limits_end_the_run_without_an_evaluation():

@@ -165,19 +165,31 @@ def test_without_a_terminal_the_view_is_plain(capsys):
 
 def test_the_end_of_a_run_in_a_sentence():
     assert replace(PARALLEL, solved=True, elapsed_s=7.0).describe_end() == (
-        "solved: return 9.50 after 1234 env steps and 7 train iterations in 7.0 s"
+        "solved: last and best evaluation: return 9.50 after 1234 env steps and 7 train iterations in 7.0 s"
     )
     learned = replace(STATUS, env_step=40, train_iter=8, last_return=9.5, max_env_step=40)
     assert learned.describe_end() == (
-        "reached its limit of 40 env steps: return 9.50 (solved at 195) after 40 env steps and 8 train iterations "
-        "in 0.0 s"
+        "reached its limit of 40 env steps: last and best evaluation: return 9.50 (solved at 195) after 40 env steps "
+        "and 8 train iterations in 0.0 s"
+    )
+    assert (
+        replace(learned, best_return=12.0)
+        .describe_end()
+        .endswith(
+            "last evaluation: return 9.50 (solved at 195) after 40 env steps and 8 train iterations in 0.0 s; "
+            "best evaluation: return 12.00"
+        )
     )
     assert (
         replace(learned, max_env_step=50, max_train_iter=8)
         .describe_end()
         .startswith("reached its limit of 8 train iterations: ")
     )
-    assert replace(learned, solved=True).describe_end().startswith("solved, the stop value is 195: return 9.50 after")
+    assert (
+        replace(learned, solved=True)
+        .describe_end()
+        .startswith("solved, the stop value is 195: last and best evaluation: return 9.50 after")
+    )
     assert (
         replace(STATUS, env_step=40)
         .describe_end()

@@ -58,7 +58,7 @@ def interaction_evaluator(
     ``last_eval_value`` and ``eval_output``: ``episode_return`` (list of floats, one per episode), ``output`` (outputs
     of the last step) and, where the envs report it, ``episode_info``. With ``render`` also ``replay_video`` (uint8
     ``[N, T, C, H, W]``), and ``output`` are those of the same N episodes. The task ends when the mean reaches
-    ``env.stop_value`` after training has begun.
+    ``env.stop_value`` after training has begun. With 0 episodes the middleware does nothing.
 
     Args:
         cfg: ``seed``, ``env.n_evaluator_episode``, ``env.stop_value``, ``policy.eval.evaluator.eval_freq``.
@@ -75,7 +75,7 @@ def interaction_evaluator(
     due = _every(cfg.policy.eval.evaluator.eval_freq)
 
     def evaluate(ctx: RLContext) -> None:
-        if not due(ctx):
+        if cfg.env.n_evaluator_episode == 0 or not due(ctx):
             return
         warn_steps = cfg.policy.eval.evaluator.get("warn_steps", WARN_STEPS)
         monitor, output = play_episodes(env, policy, cfg.env.n_evaluator_episode, render, kwargs, warn_steps)

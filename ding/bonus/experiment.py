@@ -1,21 +1,21 @@
 """``ding.load``: a trained agent from the folder of an experiment."""
 
-import ast
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, ExperimentNotFoundError
-from ding.bonus.core.agent import Agent, best_checkpoint_of
+from ding.bonus.core.agent import Agent, CompleteConfig, best_checkpoint_of
 from ding.bonus.core.env_pattern import AnyEnv
 from ding.bonus.support import supported_algo
-from ding.config import read_config
+from ding.config import ConfigFileError, ConfigTrustError
+from ding.config.own.reading import build_network, read_run_config
 from ding.config.sections import episodes_of_evaluation, without_workers
 from ding.entry.view.experiment import CONFIGS
 from ding.utils import nearest
-from ding.utils.literals import assignments, literal_value
 
 
 def load(
@@ -24,21 +24,25 @@ def load(
     checkpoint: str | None = None,
     seed: int = 0,
     trust_config: bool = False,
+    model: torch.nn.Module | None = None,
 ) -> Agent:
     """Return the trained agent of a serial, task or parallel run, or of an agent's.
 
-    Its config is read as data: none of its code is run, so that a folder from others can be looked at.
+    Its config is read as data, and code that it needs is imported only for a run of your own (of this user and machine,
+    and unchanged), so that a folder from others can be looked at.
 
     Args:
         exp_dir: the experiment folder.
         env: another env, or that of a run whose config does not say how to make it.
         checkpoint: path of a file, or its name in ``ckpt/``; by default the best.
         seed: of the agent.
-        trust_config: execute the config, and import what it names: for configs with objects or own env classes.
+        trust_config: import what the run needs, and execute a config with objects, also where it is not your own.
+        model: the network of a run with ``model=``, where ``policy.model`` does not say how to make it.
 
     Raises:
         ExperimentNotFoundError: there is no such folder, or no config or checkpoint in it.
-        AgentConfigError: the config holds code, or names no policy; or the env does not fit.
+        AgentConfigError: the config of another's run needs code, or it names no policy; or the env does not fit.
+        OwnCodeError: a module that the run needs is missing, or raises.
         CheckpointError: the checkpoint is that of another algorithm or network.
     """
     folder = Path(exp_dir)
@@ -49,20 +53,31 @@ def load(
     path = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
     if path is None:
         raise ExperimentNotFoundError(f"{exp_dir} is no experiment folder: none of {', '.join(CONFIGS)} is in it")
-    main = EasyDict(read_config(path)[0]) if trust_config else read_config_as_data(path)
+    main = _config_of(path, trust_config)
     policy_type = str(main.get("policy", {}).get("type", "")).removesuffix("_command")
     if not policy_type:
         raise AgentConfigError(f"{path} names no policy.type, so it cannot be known which algorithm this was")
     by_type = {agent.policy_type: agent for agent in supported_algo.values()}
     # The env decides which config is at hand, so that of the run goes over all of it.
-    agent = by_type.get(policy_type, Agent)(env=env, seed=seed, exp_name=str(exp_dir), cfg=_for_agent(main, env))
+    if model is None:
+        model = build_network(folder, main["policy"].get("model", {}))
+    agent = by_type.get(policy_type, Agent)(
+        env=env, seed=seed, exp_name=str(exp_dir), model=model, cfg=_for_agent(main, env)
+    )
     if checkpoint is None:
         return agent.load(best_checkpoint_of(str(exp_dir)))
     inside = folder / "ckpt" / checkpoint
     return agent.load(str(inside if inside.is_file() else checkpoint))
 
 
-def _for_agent(main: Mapping[str, Any], env: AnyEnv | None) -> dict[str, Any]:
+def _config_of(path: Path, trust: bool) -> EasyDict:
+    try:
+        return read_run_config(path, ("main_config",), trust)[0]
+    except (ConfigTrustError, ConfigFileError) as error:
+        raise AgentConfigError(str(error)) from error
+
+
+def _for_agent(main: Mapping[str, Any], env: AnyEnv | None) -> CompleteConfig:
     """The part of a compiled config that an agent reads: without the workers of the run."""
     policy = without_workers(main["policy"])
     eval_freq = policy.get("eval", {}).get("evaluator", {}).get("eval_freq")
@@ -76,37 +91,4 @@ def _for_agent(main: Mapping[str, Any], env: AnyEnv | None) -> dict[str, Any]:
     if "evaluator_episode_num" in env_cfg:
         # What the other key has is a default, which the parallel mode does not read.
         env_cfg["n_evaluator_episode"] = episodes_of_evaluation(env_cfg)
-    return {"env": env_cfg, "policy": policy}
-
-
-def read_config_as_data(path: Path) -> EasyDict:
-    """Return ``main_config`` of a config file that ``save_config`` wrote, without running it.
-
-    Raises:
-        AgentConfigError: the file is something else, or a value is code.
-    """
-    try:
-        assigned = assignments(path)
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise AgentConfigError(f"{path} is no config file: {error}") from error
-    node = assigned.get("main_config")
-    if isinstance(node, ast.Call) and len(node.args) == 1:
-        node = node.args[0]
-    if isinstance(node, ast.Name):
-        node = assigned.get(node.id)
-    if not isinstance(node, ast.Dict):
-        raise AgentConfigError(f"{path} has no main_config that can be read as data; with trust_config=True it is run")
-
-    def refuse(_node: ast.expr, where: str) -> None:
-        raise AgentConfigError(f"{path}: {where} is code; with trust_config=True it is run")
-
-    config = EasyDict(literal_value(node, refuse, "main_config"))
-    names = {name for section in (config.get("env", {}), config.get("policy", {})) for name in _import_names(section)}
-    foreign = sorted(name for name in names if name.partition(".")[0] != "ding")
-    if foreign:
-        raise AgentConfigError(f"{path} wants to import {', '.join(foreign)}; with trust_config=True that is done")
-    return config
-
-
-def _import_names(section: Mapping[str, Any]) -> list[str]:
-    return list(section.get("import_names") or [])
+    return CompleteConfig(env=env_cfg, policy=policy)

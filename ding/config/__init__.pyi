@@ -17,6 +17,7 @@ from ding.config.errors import ConfigNotSerializableError as ConfigNotSerializab
 from ding.config.errors import ConfigRunError as ConfigRunError
 from ding.config.errors import ConfigSuffixError as ConfigSuffixError
 from ding.config.errors import ConfigSyntaxError as ConfigSyntaxError
+from ding.config.errors import ConfigTrustError as ConfigTrustError
 from ding.config.errors import ConfigValueError as ConfigValueError
 from ding.config.errors import ExperimentDirError as ExperimentDirError
 from ding.config.errors import MissingConfigError as MissingConfigError

@@ -17,6 +17,7 @@ from ding.config.checks.values import check_evaluation, check_seed, check_values
 from ding.config.config import save_config
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir, write_git_info
+from ding.config.own.record import record_run_code
 from ding.config.resolve import SERIAL_COMMANDER, class_of, defaults_of, import_by_name, registered
 from ding.config.source import save_leniently
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, broadcast_object_list, get_rank
@@ -171,3 +172,4 @@ def _save(result: EasyDict, create: EasyDict | None, save_path: str, renew_dir: 
         lambda strict: save_config(result, path, save_formatted=True, create_cfg=create, strict=strict),
         path,
     )
+    record_run_code(result.exp_name, save_path, [result, create or {}])

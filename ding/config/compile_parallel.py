@@ -16,6 +16,7 @@ from ding.config.checks.shards import check_shards
 from ding.config.checks.values import check_buffer_fits, check_seed, check_values, make_whole
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir
+from ding.config.own.record import record_run_code
 from ding.config.resolve import class_of, defaults_of, import_by_name
 from ding.config.source import parallel_config_to_source, save_leniently
 from ding.config.utils import (
@@ -208,3 +209,4 @@ def _save(main: EasyDict, create: EasyDict, system: Mapping[str, Any], seed: int
         write_text(path, text)
 
     save_leniently(save, path)
+    record_run_code(main.exp_name, path.name, [main, create, system])

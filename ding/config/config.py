@@ -174,7 +174,7 @@ def _run_module(path: Path, name: str) -> ModuleType:
     try:
         if "." in name:
             importlib.import_module(name.rpartition(".")[0])
-        execute(path, lambda: loader.exec_module(module))
+        execute(path, module, loader.exec_module)
     except SyntaxError as error:
         raise ConfigSyntaxError(f"{error.filename or path}:{error.lineno}: syntax error: {error.msg}") from error
     except ConfigError:

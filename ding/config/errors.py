@@ -12,6 +12,7 @@
     |-- UnknownTypeError (KeyError)          a ``type`` that no registry knows
     |-- ConfigImportError (ImportError)      an entry of ``import_names`` cannot be imported
     |-- UnknownKeyError                      strict mode: a misspelt key, or one that nobody reads
+    |-- ConfigTrustError                     a run of others needs code that only --trust imports
     |-- ConfigValueError (AssertionError)    a key is missing or holds what it cannot hold
     |-- ExperimentDirError (OSError)         the experiment folder cannot be made
     `-- ConfigNotSerializableError (TypeError)    a value that has no faithful source text
@@ -69,6 +70,10 @@ class UnknownKeyError(ConfigError):
     def __init__(self, message: str, texts: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.texts = texts or (message,)
+
+
+class ConfigTrustError(ConfigError):
+    """An experiment folder needs code to be loaded, and is not the user's own."""
 
 
 class ConfigValueError(ConfigError, AssertionError):

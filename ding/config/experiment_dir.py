@@ -27,6 +27,9 @@ logger = logging.getLogger("ding.config")
 LOCK_FILE = "alive.lock"
 """What a run holds in its experiment folder while it lasts, see ``ExperimentLock``."""
 
+OWN_CODE_FILE = "own_code.json"
+"""Which code of the user's a run needs, see ``ding.config.own``."""
+
 _GIT_TIMEOUT_S = 20.0
 
 
@@ -84,7 +87,7 @@ def unused_dir_removed(exp_name: str) -> Iterator[None]:
 
 def _remove_if_unused(folder: Path) -> None:
     files = list(folder.glob("*"))
-    if files and all(file.is_file() and (file.name.endswith("_config.py") or file.name == LOCK_FILE) for file in files):
+    if files and all(file.is_file() and file.name.endswith(("_config.py", LOCK_FILE, OWN_CODE_FILE)) for file in files):
         for file in files:
             file.unlink()
         folder.rmdir()

@@ -173,6 +173,11 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
     help="Experiment folder of a run that was stopped or killed: go on in it from its newest good snapshot.",
 )
 @click.option("--state-freq", metavar="ITERS", default=0, help="Save the whole state every so many train iterations.")
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Import the code that an experiment folder needs, also where the run is not your own.",
+)
 @click.option("--replay-path", metavar="DIR", help="eval: write videos of the episodes into this folder.")
 @click.option("--collect-count", type=float, callback=_whole, default=0, metavar="N", help="collect_...: how many.")
 @click.option("--data-path", metavar="FILE", help="collect_..., serial_bc: the data set; else as the config says.")

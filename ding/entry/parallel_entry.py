@@ -12,6 +12,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigError, ConfigValueError, compile_config_parallel, read_config_with_system
 from ding.config.experiment_dir import ExperimentLock
+from ding.config.own.reading import import_if_own
 from ding.entry.parallel.env_check import check_env
 from ding.entry.parallel.places import Place, place_of
 from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
@@ -152,6 +153,7 @@ def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, 
         TypeError: it is neither a path nor a triple of dicts.
     """
     if isinstance(input_cfg, (str, os.PathLike)):
+        import_if_own(input_cfg)
         return read_config_with_system(input_cfg)
     if isinstance(input_cfg, Sequence) and [isinstance(one, Mapping) for one in input_cfg] == [True] * 3:
         configs = [EasyDict(one) for one in input_cfg if isinstance(one, Mapping)]

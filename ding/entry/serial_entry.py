@@ -16,6 +16,8 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
 from ding.config.experiment_dir import ExperimentLock, unused_dir_removed
+from ding.config.own.reading import import_if_own
+from ding.config.own.record import read_run_code, record_network
 from ding.config.sections import dig, episodes_of_evaluation, without_workers
 from ding.entry.serial.loop import DataPath, ReplayPath, SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, env_class, serial_parts
@@ -225,6 +227,8 @@ def opened_run(arguments: RunArguments, keep_folder: bool = False, estimates_rew
             unused_dir_removed(cfg.exp_name) if new_folder else contextlib.nullcontext(),
             failures_logged(cfg.exp_name),
         ):
+            if arguments.model is not None and not resumes and get_rank() == 0:
+                record_network(cfg.exp_name, "total_config.py", arguments.model, cfg.policy.model)
             if not estimates_rewards:
                 check_unread_reward_model(cfg, arguments.strict)
             yield Run(arguments, cfg, view, signals)
@@ -241,6 +245,7 @@ def load_input(input_cfg: InputConfig | None, commanded: bool = False) -> tuple[
         ConfigError: the file is wrong, or the pair is not one, or the create config names no policy.
     """
     if isinstance(input_cfg, (str, os.PathLike)):
+        import_if_own(input_cfg)
         main, create = read_config(input_cfg)
     elif isinstance(input_cfg, Sequence) and [isinstance(one, Mapping) for one in input_cfg] == [True, True]:
         main, create = (EasyDict(deepcopy(one)) for one in input_cfg)
@@ -269,6 +274,7 @@ def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]
 def _resume_line(cfg: EasyDict, status: RunStatus, mode: str | None, options: Sequence[str]) -> str:
     mode = mode or ("serial_onpolicy" if cfg.policy.on_policy else "serial")
     words = ["ding", "-m", mode, "--resume", cfg.exp_name, *options, "-s", str(cfg.seed)]
+    words += read_run_code(cfg.exp_name).command_option.split()
     for option, limit in (("--train-iter", status.max_train_iter), ("--env-step", status.max_env_step)):
         if limit < UNBOUNDED:
             words += [option, str(int(limit))]

@@ -288,7 +288,7 @@ class Policy(ABC):
             model_cfg = copy.deepcopy(cfg.model)
             if "type" not in model_cfg:
                 model_cfg.type, model_cfg.import_names = self.default_model()
-            return create_model(model_cfg)
+            return create_model(model_cfg, self.default_config().get("model"))
         if not isinstance(model, torch.nn.Module):
             raise PolicyConfigError(f"model must be a torch.nn.Module, found {type(model).__name__}")
         return model

@@ -1,7 +1,7 @@
 """Code of the user's own that a run needs: modules of ``import_names`` and files that register classes.
 
 This process notes what it imported (:func:`own_code`). Child processes that do not inherit its memory import the same
-(:func:`import_own_code`), and so does whoever loads the run later (``ding.config.run_code``).
+(:func:`import_own_code`), and so does whoever loads the run later (``ding.config.own``).
 
 While such code is imported, no run may start: a script without ``if __name__ == "__main__":`` would train again. What
 trains or evaluates calls :func:`refuse_in_import` first. In a file that is run by its path, execution ends at that call
@@ -53,7 +53,8 @@ class _StoppedAtRun(BaseException):
 
 
 _noted: dict[OwnModule, None] = {}
-_executed: set[str] = set()
+# What files define that were run by their path.
+_executed: dict[str, ModuleType] = {}
 _state = threading.local()
 
 
@@ -100,12 +101,43 @@ def import_in_child(modules: Iterable[OwnModule]) -> None:
 
 def is_loaded(module: OwnModule) -> bool:
     """Whether this process has run the module: by its name, as its main script, or by its path."""
+    return loaded(module) is not None
+
+
+def loaded(module: OwnModule) -> ModuleType | None:
+    """Return the module as this process has run it: by its name, as its main script, or by its path."""
     if module.name in sys.modules and not module.by_path:
-        return True
+        return sys.modules[module.name]
     if not module.file:
-        return False
+        return None
     path = os.path.realpath(module.file)
-    return path in _executed or path in map(os.path.realpath, filter(None, map(file_of, list(sys.modules.values()))))
+    if path in _executed:
+        return _executed[path]
+    return next((one for one in list(sys.modules.values()) if os.path.realpath(file_of(one) or os.sep) == path), None)
+
+
+def module_named(name: str) -> OwnModule:
+    """Return the module in which classes have ``__module__ = name``, as another process can import it.
+
+    A script is run by its path there, as is a config file.
+    """
+    module = sys.modules.get(name)
+    if name in ("__main__", "__mp_main__"):
+        spec = getattr(module, "__spec__", None)
+        if spec is not None and spec.name not in ("__main__", "__mp_main__"):
+            return OwnModule(spec.name.removesuffix(".__main__"), file_of(module))
+        return OwnModule(Path(file_of(module)).stem or name, file_of(module), by_path=True)
+    if module is None:
+        path = next((path for path, one in _executed.items() if one.__name__ == name), "")
+        return OwnModule(name, path, by_path=bool(path))
+    return OwnModule(name, file_of(module))
+
+
+def module_of_file(file: str) -> OwnModule:
+    """Return the module that a source file is, as another process can import it."""
+    path = os.path.realpath(file)
+    names = [name for name, one in list(sys.modules.items()) if os.path.realpath(file_of(one) or os.sep) == path]
+    return module_named(names[0]) if names else OwnModule(Path(path).stem, path, by_path=True)
 
 
 def file_of(module: object) -> str:
@@ -132,18 +164,20 @@ def _import(module: OwnModule) -> None:
 
 @contextmanager
 def _found(module: OwnModule) -> Iterator[None]:
-    """Put the folder in which the module was found at the end of the search path, where the module is not found."""
+    """Search the folder in which the module was found before all others; afterwards, at the end."""
+    path = Path(module.file)
+    depth = module.name.count(".") + (path.name == "__init__.py")
+    if not (module.file and path.is_file() and depth < len(path.parents)):
+        yield
+        return
+    root = str(path.parents[depth])
+    sys.path.insert(0, root)
     try:
-        missing = importlib.util.find_spec(module.name) is None
-    except (ImportError, ValueError):
-        missing = True
-    if missing and module.file:
-        path = Path(module.file)
-        depth = module.name.count(".") + (path.name == "__init__.py")
-        root = str(path.parents[depth]) if depth < len(path.parents) else ""
-        if root and root not in sys.path:
+        yield
+    finally:
+        sys.path.remove(root)
+        if root not in sys.path:
             sys.path.append(root)
-    yield
 
 
 def run_file(path: Path, name: str) -> ModuleType:
@@ -160,18 +194,18 @@ def run_file(path: Path, name: str) -> ModuleType:
     if folder not in sys.path:
         sys.path.append(folder)
     try:
-        execute(path, lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
+        execute(path, module, spec.loader.exec_module)
     except Exception as error:  # whatever the user's own code raises
         raise OwnCodeError(f"{path}, which the run needs, cannot be run: {type(error).__name__}: {error}") from error
     return module
 
 
-def execute(path: Path, run: Callable[[], object]) -> None:
-    """Call ``run``, which executes the file ``path``; it ends at the call that would start a run, with a warning."""
-    _executed.add(os.path.realpath(path))
+def execute(path: Path, module: ModuleType, run: Callable[[ModuleType], object]) -> None:
+    """Have ``run`` execute a file in ``module``; it ends at the call that would start a run, with a warning."""
+    _executed[os.path.realpath(path)] = module
     try:
         with importing(str(path), by_path=True):
-            run()
+            run(module)
     except _StoppedAtRun as stop:
         log.warning(
             "%s:%s starts a run when the file is imported: that run is left out, and so are the lines below it. Put "
@@ -180,7 +214,7 @@ def execute(path: Path, run: Callable[[], object]) -> None:
             _line_in(path, stop),
         )
     except BaseException:
-        _executed.discard(os.path.realpath(path))
+        _executed.pop(os.path.realpath(path), None)
         raise
 
 

@@ -11,6 +11,7 @@ Exceptions::
 import importlib
 import inspect
 import logging
+import os
 import sys
 import threading
 from collections import OrderedDict
@@ -123,7 +124,7 @@ class Registry(dict[str, Any]):
                 old = dict.__getitem__(self, name)
                 # A lazy entry is replaced without a word by the very class it stands for, and a class by itself when
                 # its file runs again (a notebook's cell, a config that is read twice).
-                again = self._sites.get(name) == site and _qualified(old) == _qualified(obj) is not None
+                again = _is_same_site(self._sites.get(name), site) and _qualified(old) == _qualified(obj) is not None
                 if not (again or (isinstance(old, _Lazy) and old.names(obj))):
                     if not force:
                         where = "{}:{}".format(*self._sites.get(name, ("?", 0)))
@@ -262,3 +263,10 @@ def _caller_site() -> tuple[str, int]:
     if frame.f_code.co_name == "register_lazily" and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
+
+
+def _is_same_site(one: tuple[str, int] | None, other: tuple[str, int]) -> bool:
+    """Whether two sites are one; a file may be run by its relative path and by its absolute one."""
+    if one is None or one[1] != other[1]:
+        return False
+    return one[0] == other[0] or os.path.abspath(one[0]) == os.path.abspath(other[0])

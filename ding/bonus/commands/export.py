@@ -8,10 +8,13 @@ import click
 @click.option("--format", "format_", default="torchscript", show_default=True, help="torchscript or onnx.")
 @click.option("--out", metavar="FILE", help="The file.  [default: EXP_DIR/policy.pt or policy.onnx]")
 @click.option("--checkpoint", metavar="FILE", help="Another checkpoint than the best one.")
-def export_command(exp_dir: str, format_: str, out: str | None, checkpoint: str | None) -> None:
+@click.option("--trust", is_flag=True, help="Import the code that the run needs, also where it is not your own.")
+def export_command(exp_dir: str, format_: str, out: str | None, checkpoint: str | None, trust: bool) -> None:
     """Write the policy of the run in EXP_DIR to a file that needs no ding: observations in, actions out."""
     from ding.bonus.experiment import load
     from ding.bonus.quick.export import default_path, export
 
-    path = export(load(exp_dir, checkpoint=checkpoint), out or default_path(exp_dir, format_), format_)
+    path = export(
+        load(exp_dir, checkpoint=checkpoint, trust_config=trust), out or default_path(exp_dir, format_), format_
+    )
     click.echo(f"{path}: acts as the agent does on random observations")

@@ -18,11 +18,12 @@ from easydict import EasyDict
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
 from ding.bonus.config import get_instance_config, limit_of, successor_of
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
-from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, wrappers_for
+from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, model_section, wrappers_for
 from ding.bonus.core.joined_video import join_videos
 from ding.bonus.core.observations import batch_of, inner_batch_of, normalized_batch
 from ding.bonus.core.training import Middleware, Trainer, learning_steps
 from ding.config import compile_config
+from ding.config.sections import dig
 from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
@@ -39,6 +40,10 @@ from ding.rollout import seed_evaluation, statistics_of
 from ding.utils import SeedTree, deep_merge_dicts
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
+
+
+class CompleteConfig(dict[str, Any]):
+    """The config of an agent that a run left: its ``policy.model`` is complete and gets no keys from elsewhere."""
 
 
 class Agent:
@@ -62,6 +67,7 @@ class Agent:
         env: an env of this kind, for its spaces.
         policy: the policy with its learn, collect and eval modes.
         buffer_: the replay buffer.
+        given_model: ``model``; ``None`` for the policy's own.
         env_step, train_iter: counts over all calls of :meth:`train`.
         best_eval_value: mean return of the best evaluation in :meth:`train`, which :attr:`best` loads.
 
@@ -108,6 +114,7 @@ class Agent:
         self.env: BaseEnv = self._pattern.clone("evaluator")
         self.exp_name: str = self.cfg.exp_name
         SeedTree(seed).seed_process("learner", use_cuda=self.cfg.policy.cuda)
+        self.given_model = model
         self.policy = self._make_policy(model)
         norms, self._statistics = defer_norms(self.env), statistics_of(self.eval_mode)
         if norms is not None and self._statistics is not None:
@@ -155,6 +162,12 @@ class Agent:
         own_defaults = deep_merge_dicts(cls.policy_defaults, cls.hybrid_defaults if hybrid else {})
         defaults = {} if "policy" in base else {"policy": own_defaults}
         main = deep_merge_dicts(deep_merge_dicts(fitted, defaults), deep_merge_dicts(base, user))
+        written = dig(own, "policy", "model")
+        if isinstance(cfg, CompleteConfig):
+            main["policy"]["model"] = deepcopy(dict(written))
+        else:
+            policy_type = cls.policy_type or str(main["policy"].get("type", ""))
+            main["policy"]["model"] = model_section(policy_type, main["policy"]["model"], written)
         return main, pattern
 
     # How it is set up. Agents of policies with a config or modes of their own kind override what follows.

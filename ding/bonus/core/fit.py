@@ -1,6 +1,6 @@
 """Defaults of an agent that fit the spaces of its env."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ from gymnasium import spaces
 from ding.bonus.common import AgentConfigError
 from ding.envs import BaseEnv
 from ding.envs.env.actions import ActionMapping, why_not
+from ding.utils import MODEL_REGISTRY, POLICY_REGISTRY
+from ding.utils.signature import takes_argument
 
 VECTOR_SIZES = [128, 128, 64]
 IMAGE_SIZES = [32, 64, 64, 128]
@@ -60,6 +62,32 @@ def fitted_config(
     if kind == "continuous":
         section["act_scale"] = "auto"
     return {"env": {**section, **stop_value_of(env)}, "policy": policy}
+
+
+def model_section(policy_type: str, model: Mapping[str, Any], written: Collection[str]) -> dict[str, Any]:
+    """Return the section ``policy.model`` without the keys that a network of the user's has no arguments for.
+
+    Args:
+        policy_type: registered type of the policy, which names the network where ``model`` does not.
+        model: what fits the env, and what the user wrote.
+        written: the keys that the user wrote, which stay.
+    """
+    network = model if "type" in model else _own_default_network(policy_type.removesuffix("_command"))
+    if network is None:
+        return dict(model)
+    made = MODEL_REGISTRY.class_of(network)
+    return {key: value for key, value in model.items() if key in written or takes_argument(made, key)}
+
+
+def _own_default_network(policy_type: str) -> dict[str, Any] | None:
+    """The type of the network that a policy of the user's has by default, and its modules; ``None`` for ours."""
+    policy = POLICY_REGISTRY.get(policy_type, None)
+    method = getattr(policy, "default_model", None)
+    if policy is None or getattr(method, "__module__", "ding").startswith("ding."):
+        return None
+    # The method needs no state: it names a class before there is a network.
+    type_, modules = policy.default_model(object.__new__(policy))
+    return {"type": type_, "import_names": modules}
 
 
 def obs_shape_of(space: "spaces.Space[Any]") -> Any:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from easydict import EasyDict
 
 from ding.config import save_config
 from ding.config.experiment_dir import create_experiment_dir
+from ding.config.own.record import record_network, record_run_code
 from ding.config.source import save_leniently
 from ding.data import DequeBuffer
 from ding.data.roles import EnvManager, EvalMode, Writer
@@ -55,6 +57,7 @@ class Trained(Protocol):
     policy: Policy
     buffer_: DequeBuffer
     exp_name: str
+    given_model: torch.nn.Module | None
     env_step: int
     train_iter: int
     #: Mean return of the checkpoint ``eval``, over all trainings.
@@ -158,6 +161,9 @@ class Trainer:
         agent.exp_name = agent.cfg.exp_name = create_experiment_dir(agent.cfg.exp_name, renew_dir=True)
         path = Path(agent.exp_name) / "total_config.py"
         save_leniently(lambda strict: save_config(agent.cfg, path, save_formatted=True, strict=strict), path)
+        record_run_code(agent.exp_name, path.name, [agent.cfg])
+        if agent.given_model is not None:
+            record_network(agent.exp_name, path.name, agent.given_model, agent.cfg.policy.model)
 
 
 def learning_steps(agent: Trained, env: EnvManager) -> Iterator[Middleware]:

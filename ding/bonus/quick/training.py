@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from easydict import EasyDict
+
 from ding.bonus.core.agent import Agent
+from ding.bonus.core.fit import model_section
 from ding.bonus.experiment import load
 from ding.bonus.quick.generated import apply_short_overrides, compiled, generated_config
 from ding.entry import serial_pipeline, serial_pipeline_onpolicy
@@ -47,6 +50,8 @@ def train(
     """
     main, create = generated_config(policy, env_id, exp_name)
     apply_short_overrides(overrides, main, create)
+    written = {key.rpartition(".")[2] for key in overrides}
+    main.policy.model = EasyDict(model_section(create.policy.type, main.policy.model, written))
     pipeline = serial_pipeline_onpolicy if compiled(main, create, strict).policy.on_policy else serial_pipeline
     end = _End()
     pipeline(

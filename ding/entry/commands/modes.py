@@ -3,7 +3,7 @@
 import contextlib
 import importlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace as Options
@@ -13,6 +13,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.config.overrides import apply_overrides
+from ding.config.own.reading import build_network, read_run_config
 from ding.entry.view.experiment import config_file, experiment_of, seed_folder
 from ding.utils import did_you_mean, registries
 from ding.utils.checkpoint import is_checkpoint_folder
@@ -62,6 +63,7 @@ _DIST = {
         f"learner_port host=learner_host aggregator_host aggregator_port {_WORKER}",
     ),
 }
+_CONFIG_NAMES = ("main_config", "create_config", "system_config")
 _OPERATOR = "kubeconfig coordinator_name namespace operator_server"
 _REPLICAS = {
     "add": ("dist_add_replicas", f"replicas cpus gpus memory {_OPERATOR}"),
@@ -117,7 +119,8 @@ def _train(options: Options, pipeline: Callable[..., object], names: str) -> Non
 
     for seed, (main, create) in _runs(options, load_input):
         _set_state_freq(main, options)
-        pipeline((main, create), seed=seed, view=make_view(options.quiet), **_picked(options, names))
+        model = _network(options, main)
+        pipeline((main, create), seed=seed, view=make_view(options.quiet), **model, **_picked(options, names))
 
 
 def _set_state_freq(main: EasyDict, options: Options) -> None:
@@ -146,7 +149,7 @@ def _dist(options: Options) -> None:
         raise ConfigValueError(f"-m dist: which module? -M {module or ''} is none.{did_you_mean(module or '', _DIST)}")
     # An aggregator in a pod needs none.
     alone = module == "learner_aggregator" and options.config is None and options.env is None
-    path = None if alone else str(_config_path(options))
+    path = None if alone else str(_config_path(options)[0])
     function, names = _DIST[module]
     seed = options.seeds[0] if options.seeds else 0
     result = _dist_function(function)(path, seed, **_picked(options, names))
@@ -180,7 +183,8 @@ def _eval(options: Options) -> None:
     returns = {}
     for seed, configs in _runs(options, load_input, resume=False):
         with console_lines():
-            returns[str(seed)] = evaluate(configs, seed=seed, **_picked(options, "load_path replay_path"))
+            model = _network(options, configs[0])
+            returns[str(seed)] = evaluate(configs, seed=seed, **model, **_picked(options, "load_path replay_path"))
         options.echo(f"seed {seed}: return {returns[str(seed)]:.2f}")
     if len(returns) > 1:
         options.echo(f"mean over {len(returns)} seeds: {sum(returns.values()) / len(returns):.2f}")
@@ -197,19 +201,27 @@ def _collect_demo_data(options: Options) -> None:
     names = "collect_count expert_data_path=data_path state_dict_path=load_path"
     for seed, configs in _runs(options, load_input, resume=False):
         with console_lines():
-            collect(configs, seed=seed, **_picked(options, names))
+            collect(configs, seed=seed, **_network(options, configs[0]), **_picked(options, names))
 
 
-def _config_path(options: Options) -> Path:
+def _network(options: Options, main: Mapping[str, Any]) -> dict[str, Any]:
+    """The argument ``model`` for a run in whose experiment folder a network of the user's is recorded; else none."""
+    experiment = None if options.load_path is None else _experiment_folder(Path(options.load_path))
+    model = None if experiment is None else build_network(experiment, main.get("policy", {}).get("model", {}))
+    return {} if model is None else {"model": model}
+
+
+def _config_path(options: Options) -> tuple[Path, bool]:
+    """The config file, and whether a run left it in its experiment folder."""
     if options.config is not None:
-        return Path(options.config)
+        return Path(options.config), False
     if options.load_path is not None:
         if not Path(options.load_path).exists():
             text = f"{_option(options)}: there is no checkpoint or experiment folder {options.load_path}"
             raise ConfigValueError(text)
         experiment = _experiment_folder(Path(options.load_path))
         if experiment is not None:
-            return config_file(experiment)
+            return config_file(experiment), True
     if options.env is None or options.policy is None:
         raise ConfigValueError("which config? give -c FILE, or -e ENV and -p POLICY for one of configs/")
     import ding
@@ -219,7 +231,7 @@ def _config_path(options: Options) -> Path:
     for root in roots:
         path = root / "configs" / options.env / name
         if path.is_file():
-            return path
+            return path, False
     raise ConfigValueError(f"-e {options.env} -p {options.policy}: there is no configs/{options.env}/{name}")
 
 
@@ -234,16 +246,17 @@ def _experiment_folder(path: Path) -> Path | None:
 
 
 def _runs(
-    options: Options, load: Callable[[Path], tuple[EasyDict, ...]], resume: bool = True
+    options: Options, load: Callable[[Any], tuple[EasyDict, ...]], resume: bool = True
 ) -> Iterator[tuple[int, tuple[EasyDict, ...]]]:
     """Yield each seed with the configs of its run, which ``load`` reads, once.
 
     The seeds are those asked for; else the one in the config, which a saved config has; else 0. Several seeds have
     their runs in ``EXP/seed<k>``.
     """
-    path = _config_path(options)
-    read = load(path)
-    apply_overrides(options.overrides, dict(zip(("main_config", "create_config", "system_config"), read)))
+    path, of_run = _config_path(options)
+    names = _CONFIG_NAMES if options.mode == "parallel" else _CONFIG_NAMES[:2]
+    read = load(read_run_config(path, names, options.trust) if of_run else path)
+    apply_overrides(options.overrides, dict(zip(names, read)))
     seeds: Sequence[int] = options.seeds or (int(read[0].get("seed", 0)),)
     for seed in seeds:
         main, *others = deepcopy(read)

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from ding.config import ConfigValueError
+from ding.config.own.record import read_run_code
 from ding.utils.checkpoint import progress_of
 
 #: Configs that a run leaves, the first that is there counts.
@@ -73,7 +74,11 @@ def next_steps(exp_dir: str | Path) -> str:
     if best is None:
         return ""
     folder = shlex.quote(str(exp_dir))
-    return f"; the best policy is in {best}; next: ding -m eval {folder}, or ding plot {folder}"
+    steps = f"ding plot {folder}"
+    code = read_run_code(exp_dir)
+    if code.network is None or code.network.fits_config:
+        steps = f"ding -m eval {folder}{code.command_option}, or {steps}"
+    return f"; the best policy is in {best}; next: {steps}"
 
 
 def eval_folder(exp_dir: str | Path) -> str:

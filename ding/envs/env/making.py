@@ -1,10 +1,9 @@
 """Building gymnasium envs by id, and around given ones."""
 
 import difflib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
@@ -17,6 +16,7 @@ from ding.envs.env_wrappers._gym_api import resets_as_gymnasium
 from ding.envs.env_wrappers.video import FramesOnDemand
 from ding.envs.gymnasium_types import AnyEnv
 from ding.utils import MissingExtraError, import_module, install_line, require_extra
+from ding.utils.signature import takes_argument
 
 # Packages that register envs with gymnasium when asked: (part of the id, module, extra). Of an id with none of these
 # parts (`Pong-v4`), all of them are tried before it is unknown.
@@ -119,29 +119,6 @@ def _draws_to_arrays(spec: EnvSpec) -> bool:
     creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
     modes = (getattr(creator, "metadata", None) or {}).get("render_modes", ())
     return "rgb_array" in modes and takes_argument(creator, "render_mode")
-
-
-def takes_argument(creator: object, name: str) -> bool:
-    """Whether a class or function takes an argument of this name; those without a signature are taken to do so.
-
-    A constructor with ``**kwargs`` hands them to its parent, whose arguments decide.
-    """
-    classes = creator.__mro__ if isinstance(creator, type) else (creator,)
-    for one in classes:
-        made = vars(one).get("__init__") if isinstance(one, type) else one
-        if made is None:
-            continue
-        if made is object.__init__:
-            return False
-        try:
-            parameters = inspect.signature(cast(Callable[..., Any], made)).parameters
-        except (TypeError, ValueError):
-            return True
-        if name in parameters:
-            return True
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-            return False
-    return True
 
 
 def as_gymnasium(env: object) -> AnyEnv:

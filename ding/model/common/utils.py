@@ -13,14 +13,17 @@ from torch import nn
 from ding.config.errors import ConfigValueError
 from ding.torch_utils import build_activation
 from ding.utils import MODEL_REGISTRY, did_you_mean
+from ding.utils.signature import takes_argument
 
 
-def create_model(cfg: Mapping[str, Any]) -> nn.Module:
+def create_model(cfg: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> nn.Module:
     """Build the model that ``cfg['type']`` names, with the other entries as its arguments.
 
     Arguments:
         cfg: ``type``; ``import_names``, a list of modules to import first (optional); the arguments of the model.
             Unchanged. Where the model takes a module as ``activation``, a name that `build_activation` knows will do.
+        defaults: Arguments of the network that a policy has by default. Those that ``cfg`` repeats, and that this model
+            does not take, are left out.
 
     Raises:
         ConfigValueError: there is no activation of that name (the message names those that there are), the model has
@@ -28,11 +31,22 @@ def create_model(cfg: Mapping[str, Any]) -> nn.Module:
         KeyError: no ``type``, or a name that is not registered (the message names the nearest known one).
     """
     kind = MODEL_REGISTRY.type_of(cfg)
+    cfg = _without_foreign_defaults(cfg, defaults or {})
     arguments = copy.deepcopy({key: value for key, value in cfg.items() if key not in ("type", "import_names")})
     _check_arguments(MODEL_REGISTRY[kind], arguments)
     if isinstance(arguments.get("activation"), str) and _takes_module(MODEL_REGISTRY[kind], "activation"):
         arguments["activation"] = _activation(arguments["activation"])
     return MODEL_REGISTRY.build(kind, **arguments)
+
+
+def _without_foreign_defaults(cfg: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model config without the defaults of another network that this one has no arguments for."""
+    model = MODEL_REGISTRY.class_of(cfg)
+
+    def is_foreign(key: str) -> bool:
+        return key in defaults and cfg[key] == defaults[key] and not takes_argument(model, key)
+
+    return {key: value for key, value in cfg.items() if key in ("type", "import_names") or not is_foreign(key)}
 
 
 def _check_arguments(model: Callable[..., Any], arguments: Mapping[str, Any]) -> None:

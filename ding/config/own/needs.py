@@ -1,0 +1,86 @@
+"""Which modules of the user's a config needs."""
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from ding.config.resolve import import_names_of
+from ding.utils import registries
+from ding.utils.import_helper import built_in_env_module
+from ding.utils.own_code import OwnModule, file_of, module_named, module_of_file
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+def foreign_imports(configs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the ``import_names`` that would run code which is neither this package's nor imported already."""
+    for name in (name for config in configs for name in import_names_of(config)):
+        ours = name.partition(".")[0] == "ding" or name in sys.modules
+        if not (ours or (built_in_env_module(name) is not None and not _has_zoo())):
+            yield name
+
+
+def _has_zoo() -> bool:
+    """Whether DI-engine's zoo is installed, or a folder of that name is on the path."""
+    return any((Path(entry or ".") / "dizoo").exists() for entry in sys.path)
+
+
+def modules_of(config: Mapping[str, Any]) -> Iterator[OwnModule]:
+    """Yield the modules that register or define what a config names; those of this package are left out."""
+    for name in import_names_of(config):
+        if name.partition(".")[0] not in ("ding", "dizoo"):
+            yield module_named(name)
+    for value in _values(config):
+        if isinstance(value, (type, FunctionType)) and _is_users(file_of(sys.modules.get(value.__module__))):
+            yield module_named(value.__module__)
+    for type_ in _types(config):
+        for registry in registries.values():
+            for name in (type_, f"{type_}_command"):
+                file = registry.query_details([name])[name][0] if name in registry else "?"
+                if os.path.isfile(file) and not Path(file).absolute().is_relative_to(_PACKAGE):
+                    yield module_of_file(file)
+    yield from _env_module(config.get("env", {}))
+
+
+def _env_module(env: object) -> Iterator[OwnModule]:
+    """The module that registers a gymnasium env: that of its class."""
+    gymnasium: Any = sys.modules.get("gymnasium")
+    env_id = env.get("env_id") if isinstance(env, Mapping) else None
+    if gymnasium is None or not isinstance(env_id, str):
+        return
+    spec = gymnasium.registry.get(env_id.rpartition(":")[2])
+    if spec is None:
+        return
+    entry = spec.entry_point
+    module = entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
+    if module and module.partition(".")[0] not in ("gymnasium", "ding", "ale_py", "minigrid"):
+        yield module_named(module)
+
+
+def _values(node: object) -> Iterator[object]:
+    children = node.values() if isinstance(node, Mapping) else node if isinstance(node, (list, tuple)) else None
+    if children is None:
+        yield node
+        return
+    for child in children:
+        yield from _values(child)
+
+
+def _types(node: object) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        if isinstance(node.get("type"), str):
+            yield str(node["type"]).removesuffix("_command")
+        node = list(node.values())
+    if isinstance(node, (list, tuple)):
+        for child in node:
+            yield from _types(child)
+
+
+def _is_users(file: str) -> bool:
+    """Whether a file belongs neither to this package nor to installed ones nor to Python."""
+    roots = [str(_PACKAGE), *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))]
+    return bool(file) and not any(Path(file).is_relative_to(root) for root in roots)

@@ -16,7 +16,7 @@ from ding.envs import BaseEnvManager, DingEnvWrapper
 from ding.model import DQN
 from ding.policy import DQNPolicy
 from ding.rl_utils import get_epsilon_greedy_fn
-from ding.utils import set_pkg_seed
+from ding.utils import SeedTree
 from ding.worker import AdvancedReplayBuffer, BaseLearner, InteractionSerialEvaluator, SampleSerialCollector
 
 main_config = EasyDict(
@@ -49,12 +49,13 @@ def main(cfg: EasyDict = main_config, seed: int = 0, max_env_step: int = 10_000)
         AdvancedReplayBuffer,
         save_cfg=True,
     )
-    set_pkg_seed(seed, use_cuda=cfg.policy.cuda)
+    seeds = SeedTree(seed)
+    seeds.seed_process("learner", use_cuda=cfg.policy.cuda)
     env_fn = partial(DingEnvWrapper, cfg=EasyDict(env_id="CartPole-v1"))
     collector_env = BaseEnvManager([env_fn] * cfg.env.collector_env_num, cfg.env.manager)
     evaluator_env = BaseEnvManager([env_fn] * cfg.env.evaluator_env_num, cfg.env.manager)
-    collector_env.seed(seed)
-    evaluator_env.seed(seed, dynamic_seed=False)
+    collector_env.seed(seeds.env_seeds(cfg.env.collector_env_num, "collector"))
+    evaluator_env.seed(seeds.env_seeds(cfg.env.evaluator_env_num, "evaluator", purpose="evaluate"), dynamic_seed=False)
 
     policy = DQNPolicy(cfg.policy, model=DQN(**cfg.policy.model))
     tb_logger = SummaryWriter(f"./{cfg.exp_name}/log/serial")

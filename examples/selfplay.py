@@ -15,6 +15,7 @@ from ding.entry import serial_pipeline_onpolicy
 from ding.envs import BaseEnvManager
 from ding.envs.duel_env import DuelEnv
 from ding.policy import PPOPolicy
+from ding.utils import SeedTree
 from ding.utils.file_helper import read_file
 from ding.worker import BattleInteractionSerialEvaluator, InteractionSerialEvaluator
 
@@ -30,10 +31,10 @@ def win_rate(leads: list[float]) -> float:
     return sum(0.5 * (lead >= 0) + 0.5 * (lead > 0) for lead in leads) / len(leads)
 
 
-def games(seed: int, **cfg: Any) -> BaseEnvManager:
+def games(seed: int, purpose: str, **cfg: Any) -> BaseEnvManager:
     """Ten games at a time."""
     env = BaseEnvManager([lambda: DuelEnv(cfg)] * 10, BaseEnvManager.default_config())
-    env.seed(seed)
+    env.seed(SeedTree(seed).env_seeds(env.env_num, "evaluator", purpose=purpose))
     return env
 
 
@@ -41,7 +42,7 @@ def against_opponent(policy: PPOPolicy, opponent: str, n_episode: int, seed: int
     """Win rate against an opponent of the env."""
     cfg = InteractionSerialEvaluator.default_config()
     cfg.update(stop_value=float("inf"), n_episode=n_episode)
-    evaluator = InteractionSerialEvaluator(cfg, games(seed, eval_opponent=opponent), policy.eval_mode)
+    evaluator = InteractionSerialEvaluator(cfg, games(seed, opponent, eval_opponent=opponent), policy.eval_mode)
     _, info = evaluator.eval()
     evaluator.close()
     return win_rate(info["eval_episode_return"])
@@ -53,7 +54,7 @@ def against_snapshot(policy: PPOPolicy, path: Path, n_episode: int, seed: int) -
     former.eval_mode.load_state_dict(read_file(str(path)))
     cfg = BattleInteractionSerialEvaluator.default_config()
     cfg.update(stop_value=float("inf"), n_episode=n_episode)
-    evaluator = BattleInteractionSerialEvaluator(cfg, games(seed), [policy.eval_mode, former.eval_mode])
+    evaluator = BattleInteractionSerialEvaluator(cfg, games(seed, path.stem), [policy.eval_mode, former.eval_mode])
     _, infos = evaluator.eval()
     evaluator.close()
     return win_rate([info["eval_episode_return"] for info in infos[0]])
@@ -64,12 +65,12 @@ def main(seed: int = 0, max_env_step: int = 150_000, n_episode: int = 300) -> di
     config = read_config(str(CONFIG))
     config[0].exp_name = f"duel_selfplay_seed{seed}"
     policy: Any = serial_pipeline_onpolicy(config, seed=seed, max_env_step=max_env_step)
-    rates = {"GREEDY": against_opponent(policy, "GREEDY", n_episode, seed + 1000)}
+    rates = {"GREEDY": against_opponent(policy, "GREEDY", n_episode, seed)}
     # A second run of the same name has a folder with the time in its name.
     folder = max(Path().glob(f"{config[0].exp_name}*"), key=_written_at)
     snapshots = sorted(folder.glob("league/*.pth"), key=_written_at)
     if snapshots:
-        rates[snapshots[0].stem] = against_snapshot(policy, snapshots[0], n_episode, seed + 2000)
+        rates[snapshots[0].stem] = against_snapshot(policy, snapshots[0], n_episode, seed)
     return rates
 
 

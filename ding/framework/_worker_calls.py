@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from ding.utils import SeedTree
 from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger(__name__)
@@ -105,10 +106,17 @@ def _in_words(error: BaseException) -> str:
 
 
 def serve_in_process(
-    served: tuple[Any, int], calls: Any, replies: Connection, shm: tuple[Any, Any], parent: int, by_kernel: bool
+    served: tuple[Any, int],
+    calls: Any,
+    replies: Connection,
+    shm: tuple[Any, Any],
+    parent: int,
+    by_kernel: bool,
+    seed: int,
 ) -> None:
     """Serve in a process that ends with its parent; calls come and replies go as pickles."""
     _end_with(parent, by_kernel)
+    SeedTree(seed).seed_process("worker", use_cuda=False)
 
     def next_call() -> SendPayload:
         call: SendPayload = pickle.loads(calls.get())  # noqa: S301  of the parent

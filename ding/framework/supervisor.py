@@ -18,11 +18,14 @@ from functools import cache
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+import numpy as np
+
 from ding.framework._worker_calls import OpenCalls, end_of, serve, serve_in_process
 from ding.framework._worker_calls import RecvPayload as RecvPayload
 from ding.framework._worker_calls import ReserveMethod as ReserveMethod
 from ding.framework._worker_calls import SendPayload as SendPayload
 from ding.framework._worker_calls import WorkerError as WorkerError
+from ding.utils.seed import ENV_SEED_BOUND
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +98,9 @@ class ChildProcess(Child):
         connection, replies = self._mp_ctx.Pipe(duplex=False)
         in_main_thread = threading.current_thread() is threading.main_thread()
         by_kernel = in_main_thread and self._mp_ctx.get_start_method() != "forkserver"
-        args = (self._served, calls, replies, self._shm, os.getpid(), by_kernel)
+        # From the stream of this process: a forked worker would repeat its numbers, as all others do.
+        seed = int(np.random.randint(ENV_SEED_BOUND))
+        args = (self._served, calls, replies, self._shm, os.getpid(), by_kernel, seed)
         runner = self._mp_ctx.Process(target=serve_in_process, args=args, daemon=True)
         with replies, warnings.catch_warnings():
             # Python 3.12 warns of threads at any fork, and each worker that runs has one here.

@@ -12,8 +12,8 @@ Example::
 
 Roles are ``collector``, ``evaluator``, ``learner``, ``expert`` and ``demonstrator`` (trained policies that play for a
 data set), ``dataset`` (the order of its rows), ``node`` (a process of a task), ``env`` (a process with envs),
-``sampler`` (of a sweep), and in a parallel run ``coordinator``, ``aggregator`` and ``shard``. Processes that run the
-same script have an index each, see :func:`process_index`.
+``worker`` (a process of a ``Supervisor``), ``sampler`` (of a sweep), and in a parallel run ``coordinator``,
+``aggregator`` and ``shard``. Processes that run the same script have an index each, see :func:`process_index`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import random
 import signal
 import subprocess
 import sys
@@ -10,10 +11,12 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 
 from ding.data import ShmBuffer
 from ding.framework import EventLoop, Supervisor
 from ding.framework.supervisor import ChildType, RecvPayload, ReserveMethod, SendPayload, WorkerError
+from ding.utils import set_pkg_seed
 
 
 class TwoPartError(Exception):
@@ -55,6 +58,9 @@ class Worker:
             threading.Event().wait(60)
             os._exit(0)
         return child
+
+    def draw(self) -> list[float]:
+        return [float(np.random.rand()), float(torch.rand(())), random.random()]
 
     def function(self) -> object:
         return lambda: 1
@@ -127,6 +133,26 @@ def processes():
     supervisor.start_link()
     yield supervisor
     supervisor.shutdown()
+
+
+def test_processes_draw_numbers_of_their_own_that_follow_from_the_seed() -> None:
+    def drawn() -> list[list[float]]:
+        set_pkg_seed(3)
+        workers = Supervisor(ChildType.PROCESS)
+        for _ in range(2):
+            workers.register(Worker)
+        workers.start_link()
+        try:
+            calls = [SendPayload(number, method="draw") for number in range(2)]
+            for call in calls:
+                workers.send(call)
+            return [reply.data for reply in workers.recv_all(calls, timeout=30)]
+        finally:
+            workers.shutdown(timeout=1.0)
+
+    first, again = drawn(), drawn()
+    assert len({number for one in first for number in one}) == 6
+    assert first == again
 
 
 @pytest.mark.parametrize(("args", "how"), [([], "exit code 3"), ([signal.SIGKILL], "killed by signal 9")])

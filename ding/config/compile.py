@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from easydict import EasyDict
 
 from ding.config import sections
@@ -20,6 +21,7 @@ from ding.config.experiment_dir import create_experiment_dir, write_git_info
 from ding.config.own.record import record_run_code
 from ding.config.resolve import SERIAL_COMMANDER, class_of, defaults_of, import_by_name, registered
 from ding.config.source import save_leniently
+from ding.torch_utils.device import MISSING_GPU
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, broadcast_object_list, get_rank
 
 # Name of a part -> the class that the caller gave for it, or None.
@@ -60,7 +62,8 @@ def compile_config(
         save_cfg: create the experiment folder and write the config into it (rank 0).
         save_path: file name inside the experiment folder; ``formatted_<save_path>`` is written beside it.
         renew_dir: use a new folder when ``exp_name`` exists already.
-        strict: a key that is misspelt or that nobody reads is an error instead of a warning.
+        strict: a key that is misspelt or that nobody reads, and ``policy.cuda=True`` without a GPU, is an error instead
+            of a warning.
         save_git_info: also write ``git_log.txt`` and ``git_diff.txt``.
 
     Raises:
@@ -143,6 +146,8 @@ def _check(user: EasyDict, create: EasyDict, defaults: EasyDict, given: Classes,
     misspelt = misspelt_in_create(create, defaults_of(_manager_of(given), "env.manager"))
     check_keys(user, defaults, strict, given["policy"], misspelt)
     check_values(user, defaults)
+    if strict and user.get("policy", {}).get("cuda") is True and not torch.cuda.is_available():
+        raise ConfigValueError(f"{MISSING_GPU}: set it to 'auto' (the GPU where there is one) or to False (the CPU)")
 
 
 def _finish(result: EasyDict, evaluator: type, seed: int) -> None:

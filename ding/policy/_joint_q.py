@@ -26,7 +26,7 @@ JointNetwork = Callable[..., Mapping[str, Any]]
 
 #: The keys that all of them have.
 JOINT_Q_CONFIG: dict[str, Any] = {
-    # (bool or 'auto') Whether to use a GPU: True needs one, 'auto' takes it where there is one.
+    # (bool or 'auto') Whether to use a GPU: where there is one; without it True warns, and 'auto' does not.
     "cuda": "auto",
     "on_policy": False,
     "priority": False,

@@ -76,7 +76,7 @@ class Policy(ABC):
     config: ClassVar[dict[str, Any]] = {
         # (bool) Whether only data of the newest policy may be trained on.
         "on_policy": False,
-        # (bool or 'auto') Whether to use a GPU: True needs one, 'auto' takes it where there is one.
+        # (bool or 'auto') Whether to use a GPU: where there is one; without it True warns, and 'auto' does not.
         "cuda": False,
         # (bool) Whether several processes train replicas of the model and average their gradients.
         "multi_gpu": False,

@@ -68,7 +68,7 @@ class PPOFPolicy:
     config = {
         "type": "ppo",
         "on_policy": True,
-        # (bool or 'auto') Whether to use a GPU: True needs one, 'auto' takes it where there is one.
+        # (bool or 'auto') Whether to use a GPU: where there is one; without it True warns, and 'auto' does not.
         "cuda": "auto",
         # (str) 'discrete', 'continuous' or 'hybrid'.
         "action_space": "discrete",

@@ -1,10 +1,18 @@
 """Where networks live: what ``policy.cuda`` means."""
 
+import functools
+import logging
+
 import torch
+
+logger = logging.getLogger(__name__)
 
 
 class DeviceError(RuntimeError):
-    """The device that the config asks for is not there, or the setting is not allowed."""
+    """``policy.cuda`` is not one of its values."""
+
+
+MISSING_GPU = "policy.cuda=True, but torch finds no CUDA device here"
 
 
 def enable_tf32() -> None:
@@ -14,10 +22,10 @@ def enable_tf32() -> None:
 
 
 def use_cuda(setting: bool | str) -> bool:
-    """Whether ``policy.cuda`` asks for the GPU: True does, ``'auto'`` does where there is one.
+    """Return whether the GPU is used: with True and ``'auto'`` where there is one; True without one warns, once.
 
     Raises:
-        DeviceError: True without a CUDA device, or something else.
+        DeviceError: another setting.
     """
     present = torch.cuda.is_available()
     if setting == "auto":
@@ -25,11 +33,14 @@ def use_cuda(setting: bool | str) -> bool:
     if not isinstance(setting, (bool, int)):
         raise DeviceError(f"policy.cuda must be True, False or 'auto', found {setting!r}")
     if setting and not present:
-        raise DeviceError(
-            "policy.cuda=True, but torch finds no CUDA device here: set it to 'auto' (the GPU where there is one) or "
-            "to False (the CPU)"
-        )
-    return bool(setting)
+        warn_of_missing_gpu()
+    return bool(setting) and present
+
+
+@functools.cache
+def warn_of_missing_gpu() -> None:
+    """Log, once per process, that the CPU takes the place of the GPU."""
+    logger.warning("%s; the CPU is used ('auto' says so without a warning)", MISSING_GPU)
 
 
 def place_module(module: torch.nn.Module, setting: bool | str, rank: int = 0) -> str:

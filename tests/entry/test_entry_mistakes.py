@@ -110,7 +110,6 @@ MISTAKES = {
     "env=[1]": "env: expected a dict, got [1]",
     "policy.collect.n_sample=None": "how much to collect is unknown: pass n_sample, or set policy.collect.n_sample",
     "policy.cuda=yes": "policy.cuda: expected True or False, got 'yes'",
-    "policy.cuda=True": "policy.cuda=True, but torch finds no CUDA device here: set it to 'auto' (the GPU where",
     "policy.model.obs_shape=5": "policy.model.obs_shape is 5, but observations of the env are (4,)",
     "policy.model.action_shape=3": "policy.model.action_shape is 3, but the env has 2 actions",
     "policy.model.activation=rleu": "policy.model.activation='rleu' is unknown. Did you mean 'relu'",
@@ -246,13 +245,21 @@ def raised_in_python(key, pipeline, read, path, **limits):
 
 @pytest.mark.parametrize("key", MISTAKES)
 def test_a_wrong_key(folder, key):
-    if key == "policy.cuda=True" and torch.cuda.is_available():
-        pytest.skip("there is a CUDA device")
     sentence, lines = shown(["-m", "serial", "-c", "config.py", "--env-step", "9", "-o", key], MISTAKES[key], 2)
     assert lines == []
     assert raised_in_python(key, serial_pipeline, read_config, "config.py", max_env_step=9) == sentence
     # The learner, which reads the hooks, has written its log by then; so has the collector.
     assert not (folder / "exp").exists() or "hook" in key or "n_sample=None" in key
+
+
+def test_a_gpu_that_is_not_there_is_an_error_with_strict(folder):
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    args = ["-m", "serial", "-c", "config.py", "--env-step", "9", "-o", "policy.cuda=True"]
+    sentence = "policy.cuda=True, but torch finds no CUDA device here: set it to 'auto' (the GPU where"
+    shown([*args, "--strict"], sentence, 2)
+    assert not (folder / "exp").exists()
+    assert CliRunner().invoke(cli, args).exit_code == 0
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -34,7 +34,6 @@ def migrate_configs(script: Script) -> None:
     for name, main in mains.items():
         if id(main) not in seen:
             seen.add(id(main))
-            _cuda(script, main)
             _scalar_parts(script, main)
             create = _partner(name, mains, creates)
             if create is not None:
@@ -60,13 +59,6 @@ def _partner(name: str, mains: dict[str, StaticDict], creates: dict[str, StaticD
             if partner in creates and (partner != "create_config" or "main_config" in same):
                 return creates[partner]
     return None
-
-
-def _cuda(script: Script, main: StaticDict) -> None:
-    """``cuda=True`` fails here on a machine without a GPU, where DI-engine goes on without it."""
-    for path, section, key in sections(main):
-        if path == "policy.cuda" and section[key] is True and isinstance(section.nodes[key], ast.Constant):
-            script.replace(section.nodes[key], "'auto'")
 
 
 def _scalar_parts(script: Script, main: StaticDict) -> None:

@@ -24,6 +24,15 @@ _SUCCESSORS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+# The mean return at which an old env is solved, where that of its successor cannot be reached.
+_STOP_VALUES = {"CartPole-v0": 195.0}
+
+
+def stop_value_of_old(env_id: str) -> dict[str, float]:
+    """Return ``{'stop_value'}`` of an env that gymnasium replaced, where it is another one than the successor's."""
+    return {"stop_value": _STOP_VALUES[env_id]} if env_id in _STOP_VALUES else {}
+
+
 def successor_of(env_id: str) -> tuple[str, dict[str, Any]]:
     """Return the id under which gymnasium has an env today, and the arguments of its construction."""
     return _SUCCESSORS.get(env_id, (env_id, {}))

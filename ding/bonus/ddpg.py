@@ -12,12 +12,18 @@ class DDPGAgent(Agent):
     action_kinds = ("continuous", "hybrid")
     encodes_vectors = False
     supported_env_list = tuple(supported_env_cfg)
+    # An update per env step.
     policy_defaults = {
-        "random_collect_size": 800,
-        "model": {"twin_critic": False},
-        "learn": {"update_per_collect": 2, "batch_size": 128},
-        "collect": {"n_sample": 48},
-        "eval": {"evaluator": {"eval_freq": 100}},
+        "random_collect_size": 1000,
+        "model": {
+            "twin_critic": False,
+            "actor_head_hidden_size": 256,
+            "critic_head_hidden_size": 256,
+        },
+        "learn": {"update_per_collect": 8, "batch_size": 256},
+        "collect": {"n_sample": 8},
+        "eval": {"evaluator": {"eval_freq": 1000}},
+        "other": {"replay_buffer": {"replay_buffer_size": 100000}},
     }
     hybrid_defaults = {
         "action_space": "hybrid",

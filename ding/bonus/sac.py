@@ -12,11 +12,12 @@ class SACAgent(Agent):
     action_kinds = ("continuous",)
     encodes_vectors = False
     supported_env_list = tuple(supported_env_cfg)
+    # An update per env step.
     policy_defaults = {
         "random_collect_size": 1000,
-        "model": {"actor_head_hidden_size": 128, "critic_head_hidden_size": 128},
-        "learn": {"batch_size": 128, "learning_rate_q": 0.001, "learning_rate_policy": 0.001},
-        "collect": {"n_sample": 10},
-        "eval": {"evaluator": {"eval_freq": 100}},
+        "model": {"actor_head_hidden_size": 256, "critic_head_hidden_size": 256},
+        "learn": {"update_per_collect": 8, "batch_size": 256},
+        "collect": {"n_sample": 8},
+        "eval": {"evaluator": {"eval_freq": 1000}},
         "other": {"replay_buffer": {"replay_buffer_size": 100000}},
     }

@@ -1,5 +1,6 @@
 """`ding.train`, `ding new config`, `ding export`: from an algorithm and an env to a file, without a config by hand."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -63,6 +64,27 @@ def test_a_generated_config_trains(policy) -> None:
     env_id = "Pendulum-v1" if policy in ("ddpg", "sac", "td3") else "CartPole-v1"
     ding.train(policy, env_id, max_env_step=100, exp_name="exp")
     assert Path("exp/result.json").is_file()
+
+
+@pytest.mark.parametrize("policy", ["sac", "td3", "ddpg"])
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "MountainCarContinuous-v0"])
+def test_continuous_control_makes_an_update_of_256_samples_per_env_step(policy, env_id) -> None:
+    section = generated_config(policy, env_id)[0].policy
+    assert section.learn.update_per_collect == section.collect.n_sample
+    assert section.learn.batch_size == 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["sac", "td3", "ddpg"])
+def test_continuous_control_is_learned_within_10000_env_steps(policy) -> None:
+    ding.train(policy, "Pendulum-v1", seed=0, max_env_step=10_000, exp_name="exp")
+    assert json.loads(Path("exp/result.json").read_text())["eval_value"] >= -200
+
+
+@pytest.mark.parametrize(("env_id", "stop_value"), [("CartPole-v1", 475), ("CartPole-v0", 195)])
+@pytest.mark.parametrize("policy", ["dqn", "c51", "ppo", "rainbow"])
+def test_cartpole_is_solved_where_gymnasium_says_so(policy, env_id, stop_value) -> None:
+    assert generated_config(policy, env_id)[0].env.stop_value == stop_value
 
 
 def test_train_returns_the_agent_of_its_folder() -> None:

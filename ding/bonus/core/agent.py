@@ -16,7 +16,7 @@ import torch
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
-from ding.bonus.config import get_instance_config, limit_of, successor_of
+from ding.bonus.config import get_instance_config, limit_of, stop_value_of_old, successor_of
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, model_section, wrappers_for
 from ding.bonus.core.joined_video import join_videos
@@ -226,6 +226,8 @@ class Agent:
         else:
             section.env_id, kwargs = successor_of(env_id)
             limit = limit_of(section.env_id)
+            for key, value in stop_value_of_old(env_id).items():
+                section.setdefault(key, value)
             section.env_kwargs = EasyDict({**limit, **kwargs, **section.get("env_kwargs", {})})
             pattern = EnvPattern(section.env_id, section)
         section.setdefault("type", "gymnasium")

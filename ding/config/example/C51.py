@@ -31,7 +31,7 @@ supported_env_cfg: dict[str, EasyDict] = {
     # As in configs/cartpole.
     "CartPole-v1": example(
         "C51",
-        {"env_id": "CartPole-v1", "evaluator_env_num": 5, "stop_value": 195},
+        {"env_id": "CartPole-v1", "evaluator_env_num": 5, "stop_value": 475},
         {
             "obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [128, 128, 64],
             "v_min": -10, "v_max": 10, "n_atom": 51,

@@ -23,10 +23,10 @@ def _atari(env_id: str, stop_value: float, other: dict[str, Any], n_sample: int)
 
 
 supported_env_cfg: dict[str, EasyDict] = {
-    # As in configs/cartpole, with the stop value of that config.
+    # As in configs/cartpole, with the stop value that gymnasium names.
     "CartPole-v1": example(
         "DQN",
-        {"env_id": "CartPole-v1", "evaluator_env_num": 5, "n_evaluator_episode": 5, "stop_value": 195},
+        {"env_id": "CartPole-v1", "evaluator_env_num": 5, "n_evaluator_episode": 5, "stop_value": 475},
         {"obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": [128, 128, 64], "dueling": True},
         {"update_per_collect": 5, "batch_size": 64, "learning_rate": 0.001},
         nstep=1,

@@ -24,12 +24,12 @@ def _control(
 
 supported_env_cfg: dict[str, EasyDict] = {
     "Pendulum-v1": _control(
-        {"env_id": "Pendulum-v1", "stop_value": -250, "evaluator_env_num": 5, "collector_env_num": 10},
+        {"env_id": "Pendulum-v1", "stop_value": -200, "evaluator_env_num": 5, "collector_env_num": 10},
         (3, 1),
         128,
         {
-            "update_per_collect": 1,
-            "batch_size": 128,
+            "update_per_collect": 10,
+            "batch_size": 256,
             "learning_rate_q": 0.001,
             "learning_rate_policy": 0.001,
             "learning_rate_alpha": 0.0003,
@@ -37,7 +37,7 @@ supported_env_cfg: dict[str, EasyDict] = {
         },
         random_collect_size=1000,
         collect={"n_sample": 10},
-        eval={"evaluator": {"eval_freq": 100}},
+        eval={"evaluator": {"eval_freq": 500}},
         other={"replay_buffer": {"replay_buffer_size": 100000}},
     ),
     "LunarLanderContinuous-v3": _control(

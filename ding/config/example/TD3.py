@@ -24,21 +24,21 @@ def _control(
 
 supported_env_cfg: dict[str, EasyDict] = {
     "Pendulum-v1": _control(
-        {"env_id": "Pendulum-v1", "stop_value": -250, "evaluator_env_num": 5},
+        {"env_id": "Pendulum-v1", "stop_value": -200, "evaluator_env_num": 5},
         (3, 1),
         64,
         {
-            "update_per_collect": 2,
-            "batch_size": 128,
+            "update_per_collect": 8,
+            "batch_size": 256,
             "learning_rate_actor": 0.001,
             "learning_rate_critic": 0.001,
             "ignore_done": True,
             "noise_sigma": 0.1,
         },
-        random_collect_size=800,
-        collect={"n_sample": 48, "noise_sigma": 0.1},
-        eval={"evaluator": {"eval_freq": 100}},
-        other={"replay_buffer": {"replay_buffer_size": 20000}},
+        random_collect_size=1000,
+        collect={"n_sample": 8, "noise_sigma": 0.1},
+        eval={"evaluator": {"eval_freq": 500}},
+        other={"replay_buffer": {"replay_buffer_size": 100000}},
     ),
     "LunarLanderContinuous-v3": _control(
         {"env_id": "LunarLanderContinuous-v3", "stop_value": 240, "collector_env_num": 4},

@@ -25,10 +25,9 @@ def loading_statistics(
 
     def load(state_dict: StateDict) -> None:
         load_state_dict({key: value for key, value in state_dict.items() if key != KEY})
-        found = state_dict.get(KEY)
-        if found:
-            statistics.load_state_dict(found)
-        else:
+        if state_dict.get(KEY):
+            statistics.load_state_dict(state_dict[KEY])
+        elif KEY not in state_dict:
             statistics.note_state_without()
 
     return load

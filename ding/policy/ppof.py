@@ -246,7 +246,7 @@ class PPOFPolicy:
         self._model.load_state_dict(state_dict["model"])
         if state_dict.get(KEY):
             self.normalization.load_state_dict(state_dict[KEY])
-        else:
+        elif KEY not in state_dict:
             self.normalization.note_state_without()
         if "_optimizer" in vars(self):
             parts: dict[str, Any] = {"optimizer": self._optimizer, "value_norm": self._running_mean_std}

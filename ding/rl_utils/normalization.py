@@ -1,6 +1,12 @@
-"""Normalisation of observations and rewards as learned state of a run: one set of statistics for all its envs."""
+"""Normalisation of observations and rewards as learned state of a run: one set of statistics for all its envs.
+
+In a run of several processes each collector counts what its own envs returned (its *contribution*, a state that only
+grows), and the learner merges the newest contribution of each: a message may be lost, come twice or come late. The
+merged statistics travel back with the weights; a collector replaces its own part of them by what it has counted since.
+"""
 
 import logging
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -14,6 +20,11 @@ logger = logging.getLogger(__name__)
 # Steps over all envs before rewards are scaled: the deviation of a few returns says nothing.
 REWARD_WARM_UP_STEPS = 30
 _EPSILON = 1e-4
+# The contribution of what was counted before, as of a run that was resumed.
+_BEFORE = "before"
+
+Contribution = Mapping[str, Any]
+"""``{'obs': state, 'returns': state}``, as :meth:`Normalization.state_dict` has them, without tensors."""
 
 
 class Norms(NamedTuple):
@@ -40,6 +51,23 @@ class ObsConstants(NamedTuple):
     high: float
 
 
+class Counted:
+    """What the envs of a collector process returned in all its tasks: its contribution to the run."""
+
+    def __init__(self) -> None:
+        self.name = uuid.uuid4().hex
+        #: By 'obs' and 'returns'.
+        self.parts: dict[str, RunningMeanStd] = {}
+        self.norms: Norms | None = None
+
+    def contribution(self) -> dict[str, Contribution]:
+        """Return ``{name: contribution}``, for JSON; empty while there is nothing. From any thread."""
+        own = {key: _plain(part) for key, part in list(self.parts.items())}
+        if "obs" in own and self.norms is not None:
+            own["obs"] |= _bounds(self.norms)
+        return {self.name: own} if own else {}
+
+
 class Normalization:
     """Running statistics of observations and of discounted returns.
 
@@ -57,8 +85,11 @@ class Normalization:
     def __init__(self, learns: bool = True) -> None:
         self.learns = learns
         self.norms: Norms | None = None
-        self._obs: RunningMeanStd | None = None
-        self._returns: RunningMeanStd | None = None
+        # By 'obs' and 'returns'.
+        self._parts: dict[str, RunningMeanStd] = {}
+        # In a run of several processes: those of each collector, by its name, and what this process counted.
+        self._sources: dict[str, Contribution] = {}
+        self._own: Counted | None = None
         self._lacking = False
 
     def activate(self, norms: Norms) -> None:
@@ -67,58 +98,76 @@ class Normalization:
         Raises:
             ValueError: the statistics are those of observations of another shape.
         """
-        if self._obs is not None and norms.obs_shape is not None and self._obs.moments()[0].shape != norms.obs_shape:
-            raise ValueError(
-                f"the statistics of obs_norm are those of observations of shape {self._obs.moments()[0].shape}, but "
-                f"the env has {norms.obs_shape}"
-            )
+        if "obs" in self._parts and norms.obs_shape is not None:
+            _check_shape(self._parts["obs"].moments()[0].shape, norms.obs_shape)
         if self.norms is not None:
             # An evaluator env may be without the wrapper of rewards, or come first.
             norms = Norms(
-                norms.obs_shape or self.norms.obs_shape,
+                self.norms.obs_shape if norms.obs_shape is None else norms.obs_shape,
                 norms.clip_range,
                 self.norms.reward_discount if norms.reward_discount is None else norms.reward_discount,
             )
         self.norms = norms
-        if self._obs is None and norms.obs_shape is not None:
-            self._obs = RunningMeanStd(_EPSILON, norms.obs_shape)
-        if self._returns is None and norms.reward_discount is not None:
-            self._returns = RunningMeanStd(_EPSILON)
+        if norms.obs_shape is not None:
+            self._parts.setdefault("obs", RunningMeanStd(_EPSILON, norms.obs_shape))
+        if norms.reward_discount is not None:
+            self._parts.setdefault("returns", RunningMeanStd(_EPSILON))
         self._warn_if_lacking()
+
+    def fix_obs(self, mean: np.ndarray, std: np.ndarray, count: int) -> None:
+        """Normalise observations by these constants from now on, unclipped: those of a data set of ``count`` rows."""
+        self.learns = False
+        self.norms = Norms(np.shape(mean), (-np.inf, np.inf))
+        part = self._parts["obs"] = RunningMeanStd(_EPSILON, np.shape(mean))
+        var = np.square(np.asarray(std, np.float64) - _EPSILON)
+        part.load_state_dict({"count": count, "mean": np.asarray(mean), "var": var})
 
     # what env managers call
 
     def update_obs(self, obs: np.ndarray) -> None:
         """Take in observations ``[N, *obs_shape]``."""
-        if self._obs is not None:
-            self._obs.update(obs)
-
-    def normalized_obs(self, obs: np.ndarray) -> np.ndarray:
-        """Return observations ``[N, *obs_shape]`` normalised, float32."""
-        if self._obs is None or self.norms is None:
-            return obs
-        mean, var = self._obs.moments()
-        return np.clip((obs - mean) / (np.sqrt(var) + _EPSILON), *self.norms.clip_range).astype(np.float32)
+        self._update("obs", obs)
 
     def update_returns(self, returns: np.ndarray) -> None:
         """Take in the discounted returns ``[N]`` of the newest steps of N envs."""
-        if self._returns is not None:
-            self._returns.update(returns)
+        self._update("returns", returns)
+
+    def _update(self, key: str, values: np.ndarray) -> None:
+        part = self._parts.get(key)
+        if part is None:
+            return
+        part.update(values)
+        if self._own is not None:
+            if key not in self._own.parts:
+                self._own.norms, self._own.parts[key] = self.norms, RunningMeanStd(0.0, values.shape[1:])
+            self._own.parts[key].update(values)
+        elif self._sources:  # those of a run of several processes that goes on in this one
+            self._sources = {}
+
+    def normalized_obs(self, obs: np.ndarray) -> np.ndarray:
+        """Return observations ``[N, *obs_shape]`` normalised, float32."""
+        part = self._parts.get("obs")
+        if part is None or self.norms is None:
+            return obs
+        mean, var = part.moments()
+        return np.clip((obs - mean) / (np.sqrt(var) + _EPSILON), *self.norms.clip_range).astype(np.float32)
 
     def scaled_reward(self, reward: np.ndarray) -> np.ndarray:
         """Return rewards ``[N, 1]`` divided by the deviation of the returns, float32; the first ones as they are."""
-        if self._returns is None or self._returns.count <= REWARD_WARM_UP_STEPS:
+        part = self._parts.get("returns")
+        if part is None or part.count <= REWARD_WARM_UP_STEPS:
             return reward
-        return (reward / (np.sqrt(self._returns.moments()[1]) + _EPSILON)).astype(np.float32)
+        return (reward / (np.sqrt(part.moments()[1]) + _EPSILON)).astype(np.float32)
 
     # what others read
 
     def obs_constants(self) -> ObsConstants | None:
         """Return how observations are normalised now; ``None`` where they are not."""
-        if self._obs is None:
+        part = self._parts.get("obs")
+        if part is None:
             return None
         low, high = (self.norms or Norms(None)).clip_range
-        mean, var = self._obs.moments()
+        mean, var = part.moments()
         return ObsConstants(mean.copy(), np.sqrt(var) + _EPSILON, low, high)
 
     @contextmanager
@@ -130,15 +179,55 @@ class Normalization:
         finally:
             self.learns = before
 
+    # several processes
+
+    def count_into(self, counted: Counted) -> None:
+        """Also count what is taken in from now on as part of the contribution of this process."""
+        self._own = counted
+
+    def merge(self, contributions: Mapping[str, Contribution]) -> None:
+        """Take in the contributions of collectors; of each the newest counts, in whatever order they come.
+
+        Raises:
+            ValueError: they are those of observations of another shape.
+        """
+        if not self._sources and self._parts:
+            self._sources[_BEFORE] = {key: _plain(part) for key, part in self._parts.items()}
+        for name, one in contributions.items():
+            if _size(one) >= _size(self._sources.get(name, {})):
+                self._sources[name] = one
+        self._merge_sources()
+
+    def _merge_sources(self) -> None:
+        """Make the statistics those of all sources, and of what this process counted."""
+        shape = None if self.norms is None else self.norms.obs_shape
+        parts: dict[str, RunningMeanStd] = {}
+        own = self._own
+        others = [one for name, one in self._sources.items() if own is None or name != own.name]
+        for one in others:
+            if "obs" in one:
+                shape = shape or tuple(np.shape(one["obs"]["mean"]))
+                _check_shape(tuple(np.shape(one["obs"]["mean"])), shape)
+                self.norms = self.norms or Norms(shape, (float(one["obs"]["low"]), float(one["obs"]["high"])))
+            for key, state in one.items():
+                if key in ("obs", "returns"):
+                    _into(parts, key, _loaded(state))
+        for key, part in ({} if own is None else own.parts).items():
+            _into(parts, key, part)
+        # In one go: another thread may be reading.
+        self._parts = {**self._parts, **parts}
+
     # state
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the statistics, fit for a checkpoint; empty while there are none."""
-        parts = {"obs": self._obs, "returns": self._returns}
-        state: dict[str, Any] = {key: one.state_dict() for key, one in parts.items() if one is not None}
-        if self._obs is not None and self.norms is not None:
-            state["obs"] |= {"low": float(self.norms.clip_range[0]), "high": float(self.norms.clip_range[1])}
-        return state
+        """Return the statistics, fit for a checkpoint; empty while there are none.
+
+        In a run of several processes ``sources`` holds those of each collector.
+        """
+        state: dict[str, Any] = {key: part.state_dict() for key, part in self._parts.items()}
+        if "obs" in state and self.norms is not None:
+            state["obs"] |= _bounds(self.norms)
+        return {**state, "sources": dict(self._sources)} if self._sources else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned.
@@ -146,18 +235,20 @@ class Normalization:
         Raises:
             ValueError: the statistics are those of observations of another shape.
         """
-        shape = None if self.norms is None else self.norms.obs_shape
         if "obs" in state:
             found = tuple(np.shape(state["obs"]["mean"]))
-            if shape is not None and found != shape:
-                raise ValueError(f"the saved statistics of obs_norm have shape {found}, but observations {shape}")
-            self._obs = RunningMeanStd(_EPSILON, found)
-            self._obs.load_state_dict(state["obs"])
-            if self.norms is None:
-                self.norms = Norms(found, (float(state["obs"]["low"]), float(state["obs"]["high"])))
-        if "returns" in state:
-            self._returns = RunningMeanStd(_EPSILON)
-            self._returns.load_state_dict(state["returns"])
+            if self.norms is not None and self.norms.obs_shape is not None:
+                _check_shape(found, self.norms.obs_shape)
+            else:
+                discount = None if self.norms is None else self.norms.reward_discount
+                self.norms = Norms(found, (float(state["obs"]["low"]), float(state["obs"]["high"])), discount)
+        self._sources = dict(state.get("sources", {}))
+        parts = {key: _loaded(state[key]) for key in ("obs", "returns") if key in state}
+        self._parts = {**self._parts, **parts}
+        if self._own is not None:
+            if not self._sources:
+                self._sources = {_BEFORE: {key: _plain(part) for key, part in parts.items()}}
+            self._merge_sources()
         self._lacking = False
 
     def note_state_without(self) -> None:
@@ -167,10 +258,37 @@ class Normalization:
             self._warn_if_lacking()
 
     def _warn_if_lacking(self) -> None:
-        one = self._obs or self._returns
-        if self._lacking and one is not None and one.count <= 1:
+        if self._lacking and self._parts and all(part.count <= 1 for part in self._parts.values()):
             self._lacking = False
             logger.warning(
                 "the loaded checkpoint has no statistics of obs_norm or reward_norm (it is of DI-engine or of an older "
                 "release); they start anew"
             )
+
+
+def _check_shape(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    if found != expected:
+        raise ValueError(f"the statistics of obs_norm are those of observations {found}, but the env has {expected}")
+
+
+def _bounds(norms: Norms) -> dict[str, float]:
+    return {"low": float(norms.clip_range[0]), "high": float(norms.clip_range[1])}
+
+
+def _plain(part: RunningMeanStd) -> dict[str, Any]:
+    mean, var = part.moments()
+    return {"count": float(part.count), "mean": mean.tolist(), "var": var.tolist()}
+
+
+def _loaded(state: Mapping[str, Any]) -> RunningMeanStd:
+    part = RunningMeanStd(_EPSILON, tuple(np.shape(state["mean"])))
+    part.load_state_dict(state)
+    return part
+
+
+def _into(parts: dict[str, RunningMeanStd], key: str, part: RunningMeanStd) -> None:
+    parts.setdefault(key, RunningMeanStd(_EPSILON, part.moments()[0].shape)).merge(part)
+
+
+def _size(one: Contribution) -> float:
+    return max((float(one[key]["count"]) for key in ("obs", "returns") if key in one), default=0.0)

@@ -11,7 +11,7 @@ import torch
 
 from ding.data import BaseEnvTimestep, EnvBatch, SchemaError, TimestepBatch, is_batched
 from ding.data.columns import Columns, concat, map_leaves, take
-from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, Samples
+from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, LearnMode, Samples
 from ding.envs.env_manager._normalized import NormalizedEnvManager
 from ding.rl_utils.normalization import Normalization
 from ding.rollout.players import Game, VectorStep, episode_return, own_return, scalar, select
@@ -40,6 +40,7 @@ class Rollout:
         transform: what the policies get of the observations, such as :func:`as_network_input`.
         copy_obs: keep copies of the observations.
         log: called with a line about each restart.
+        evaluates: leave the statistics of observations as they are.
 
     Attributes:
         stepper: the vector stepper.
@@ -58,8 +59,9 @@ class Rollout:
         transform: Transform | None = None,
         copy_obs: bool = False,
         log: Callable[[str], object] = lambda line: None,
+        evaluates: bool = False,
     ) -> None:
-        self.stepper = VectorStepper(env, policies, game, transform, copy_obs)
+        self.stepper = VectorStepper(env, policies, game, transform, copy_obs, evaluates)
         self.episodes = episodes
         self.segments = [
             length
@@ -375,7 +377,7 @@ def drop_abnormal(steps: list[VectorStep]) -> tuple[list[VectorStep], np.ndarray
     return [step.take(kept) for step in steps], env_ids[sorted(abnormal)]
 
 
-def statistics_of(policy: "CollectMode | EvalMode") -> Normalization | None:
+def statistics_of(policy: "LearnMode | CollectMode | EvalMode") -> Normalization | None:
     """Return the statistics of observations and rewards that belong to a policy; ``None`` for one that keeps none."""
     try:
         found = policy.get_attribute("normalization")

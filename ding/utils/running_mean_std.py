@@ -30,35 +30,40 @@ class RunningMeanStd:
 
     def reset(self) -> None:
         """Back to mean 0, variance 1 and the initial weight."""
-        self._mean = np.zeros(self._shape, dtype=np.float64)
-        self._var = np.ones(self._shape, dtype=np.float64)
-        self._count = float(self._epsilon)
+        # Count, mean and variance, replaced as a whole: another thread may be reading.
+        self._state: tuple[float, np.ndarray, np.ndarray] = (
+            float(self._epsilon),
+            np.zeros(self._shape, dtype=np.float64),
+            np.ones(self._shape, dtype=np.float64),
+        )
 
     def update(self, x: npt.ArrayLike | torch.Tensor) -> None:
         """Take in a batch ``[B, *shape]`` (array or tensor); an empty one changes nothing."""
         batch = np.asarray(x.detach().cpu() if isinstance(x, torch.Tensor) else x, dtype=np.float64)
         if batch.shape[0] == 0:
             return
-        batch_count = batch.shape[0]
-        total = self._count + batch_count
-        delta = batch.mean(axis=0) - self._mean
-        m2 = (
-            self._var * self._count
-            + batch.var(axis=0) * batch_count
-            + np.square(delta) * self._count * batch_count / total
-        )
-        self._mean = self._mean + delta * (batch_count / total)
-        self._var = m2 / total
-        self._count = total
+        self._join(batch.mean(axis=0), batch.var(axis=0), batch.shape[0])
+
+    def merge(self, other: "RunningMeanStd") -> None:
+        """Take in all that another object of the same shape has taken in; its initial weight counts, too."""
+        if other.count > 0:
+            self._join(*other.moments(), other.count)
+
+    def _join(self, mean: np.ndarray, var: np.ndarray, count: float) -> None:
+        own_count, own_mean, own_var = self._state
+        total = own_count + count
+        delta = mean - own_mean
+        m2 = own_var * own_count + var * count + np.square(delta) * own_count * count / total
+        self._state = total, own_mean + delta * (count / total), m2 / total
 
     @property
     def count(self) -> float:
         """How many values were taken in, plus ``epsilon``."""
-        return self._count
+        return self._state[0]
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance, each float64 ``shape``."""
-        return self._mean, self._var
+        return self._state[1:]
 
     def _out(self, value: np.ndarray) -> Any:
         if np.ndim(value) == 0:
@@ -68,17 +73,17 @@ class RunningMeanStd:
     @property
     def mean(self) -> Any:
         """Float, or float32 tensor ``shape``."""
-        return self._out(self._mean)
+        return self._out(self._state[1])
 
     @property
     def var(self) -> Any:
         """Float, or float32 tensor ``shape``."""
-        return self._out(self._var)
+        return self._out(self._state[2])
 
     @property
     def std(self) -> Any:
         """``sqrt(var + 1e-8)``: float, or float32 tensor ``shape``."""
-        return self._out(np.sqrt(self._var + 1e-8))
+        return self._out(np.sqrt(self._state[2] + 1e-8))
 
     @staticmethod
     def new_shape(obs_shape: Any, act_shape: Any, rew_shape: Any) -> tuple[Any, Any, Any]:
@@ -87,14 +92,14 @@ class RunningMeanStd:
 
     def state_dict(self) -> dict[str, Any]:
         """Count, mean and variance as tensors and floats, fit for a checkpoint."""
+        count, mean, var = self._state
         return {
-            "count": self._count,
-            "mean": torch.as_tensor(self._mean, dtype=torch.float64),
-            "var": torch.as_tensor(self._var, dtype=torch.float64),
+            "count": count,
+            "mean": torch.as_tensor(mean, dtype=torch.float64),
+            "var": torch.as_tensor(var, dtype=torch.float64),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` gave."""
-        self._count = float(state["count"])
-        self._mean = torch.as_tensor(state["mean"], dtype=torch.float64).cpu().numpy().copy()
-        self._var = torch.as_tensor(state["var"], dtype=torch.float64).cpu().numpy().copy()
+        mean, var = (torch.as_tensor(state[key], dtype=torch.float64).cpu().numpy().copy() for key in ("mean", "var"))
+        self._state = float(state["count"]), mean, var

@@ -232,8 +232,8 @@ class LearnerSlave(TaskSlave[LearnerCallbacks]):
     ========================= ============================================= ===========================================
     ``resource``                                                            what the learner offers
     ``learner_start_task``    ``task_info``                                 a message
-    ``learner_get_data_task`` ``max_wait_s``, ``info_ack``, ``env_step``    ``demand``, ``infos``, ``loaded``, ``done``,
-                              (all optional)                                ..., ``task_id``, ``buffer_id``
+    ``learner_get_data_task`` ``max_wait_s``, ``info_ack``, ``env_step``,   ``demand``, ``infos``, ``loaded``, ``done``,
+                              ``statistics`` (all optional)                 ..., ``task_id``, ``buffer_id``
     ``learner_learn_task``    ``batches`` and those                         the same
     ``learner_close_task``                                                  ``task_id``, ``buffer_id``, ...
     ========================= ============================================= ===========================================
@@ -241,7 +241,7 @@ class LearnerSlave(TaskSlave[LearnerCallbacks]):
     Args:
         callback_fn: a comm learner, or its functions ``deal_with_resource``, ``deal_with_learner_start``,
             ``deal_with_get_data``, ``deal_with_learner_learn`` and ``deal_with_learner_close`` by name; also
-            ``note_env_step``, where it wants to hear of that.
+            ``note_env_step`` and ``note_statistics``, where it wants to hear of those.
     """
 
     kind = "learner"
@@ -260,6 +260,9 @@ class LearnerSlave(TaskSlave[LearnerCallbacks]):
         env_step, note = task.get("env_step"), getattr(self._callbacks, "note_env_step", None)
         if type(env_step) is int and note is not None:
             note(env_step)
+        statistics, note = task.get("statistics"), getattr(self._callbacks, "note_statistics", None)
+        if isinstance(statistics, dict) and note is not None:
+            note(statistics)
         wait_s, ack = self._wait_and_ack(task, "info_ack")
         return {"max_wait_s": wait_s, "info_ack": ack}
 

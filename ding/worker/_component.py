@@ -1,9 +1,13 @@
 """What worker classes share: their logs, their env manager, and errors of their configs."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from easydict import EasyDict
+
 from ding.data.roles import EnvManager, Writer
+from ding.envs import create_env_manager, get_vec_env_setting
 from ding.rollout import v1_interface
 from ding.utils import Configurable, build_logger, get_rank, nearest, write_scalars
 
@@ -103,6 +107,13 @@ class Absent:
 
     def __get__(self, instance: object, owner: type) -> Any:
         raise AttributeError(f"{owner.__name__} has no {self._name}: {self._instead}")
+
+
+def make_env_manager(cfg: EasyDict, eval_flag: bool) -> EnvManager:
+    """The env manager of a collector or evaluator task, not launched yet."""
+    env_fn, collector_cfg, evaluator_cfg = get_vec_env_setting(cfg, collect=not eval_flag, eval_=eval_flag)
+    env_cfgs = evaluator_cfg if eval_flag else collector_cfg
+    return v1_interface(create_env_manager(cfg.manager, [partial(env_fn, cfg=env_cfg) for env_cfg in env_cfgs or []]))
 
 
 def required_key(cfg: Mapping[str, Any], key: str, owner: str) -> Any:

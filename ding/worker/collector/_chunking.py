@@ -16,15 +16,15 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, Samples, StateDict
-from ding.envs import create_env_manager, get_vec_env_setting
+from ding.data.roles import ByEnv, CollectMode, EvalMode, Samples, StateDict
 from ding.rollout import INF, WARN_STEPS, EndlessEpisodes, EpisodeRecord, Game, ReturnStatistics, Rollout, VectorStep
 from ding.rollout.evaluation import seed_evaluation
 from ding.rollout.record import ratio
-from ding.rollout.rollout import as_float_tensors
+from ding.rollout.rollout import as_float_tensors, statistics_of
 from ding.torch_utils.weight_checks import misfit
 from ding.utils import SeedTree
 from ding.utils.compression_helper import get_data_compressor
+from ding.worker._component import make_env_manager
 from ding.worker.collector._grants import Grants
 from ding.worker.collector._policy_feed import PolicyFeed
 from ding.worker.collector.base_parallel_collector import BaseParallelCollector
@@ -121,6 +121,7 @@ class ChunkingCollector(BaseParallelCollector):
             as_float_tensors if self._options["transform_obs"] else None,
             self._options["deepcopy_obs"],
             self.info,
+            evaluates=self._eval_flag,
         )
         on_policy = [p.get_attribute("on_policy") for p, record in zip(policies, recorded) if record]
         self._grants, self._granted_steps = (Grants() if any(on_policy) else None), 0
@@ -138,6 +139,9 @@ class ChunkingCollector(BaseParallelCollector):
 
     def start(self) -> None:
         """See :meth:`BaseParallelCollector.start`; launches the envs first, or those of the task before again."""
+        statistics = None if self._eval_flag or not self._policies else statistics_of(self._policies[0])
+        if statistics is not None and self.counted is not None:
+            statistics.count_into(self.counted)
         envs: Any = self._env_manager
         if (envs.closed or envs.done) and not self._end.is_set():
             seed = self._cfg.env.get("seed")
@@ -205,6 +209,9 @@ class ChunkingCollector(BaseParallelCollector):
             # What the policy makes of its steps is made by the version that acted.
             if player in self._cutters:
                 self._cutters[player].cut()
+            if statistics_of(policy) is not None:
+                # The first weights of a run have none, which is no fault of theirs.
+                state = {"normalization": {}, **state}
             policy.load_state_dict(state)
             self._policy_iters[player] = number
             self.debug(f"player {player} loaded policy iteration {self._policy_iters[player]}")
@@ -366,13 +373,6 @@ class ChunkingCollector(BaseParallelCollector):
     def __repr__(self) -> str:
         count = self._env_manager.env_num
         return f"{type(self).__name__}({self._prefix.lower()}, {count} envs, {self._collector_uid})"
-
-
-def make_env_manager(cfg: EasyDict, eval_flag: bool) -> EnvManager:
-    """The env manager of a collector or evaluator task, not launched yet."""
-    env_fn, collector_cfg, evaluator_cfg = get_vec_env_setting(cfg, collect=not eval_flag, eval_=eval_flag)
-    env_cfgs = evaluator_cfg if eval_flag else collector_cfg
-    return create_env_manager(cfg.manager, [partial(env_fn, cfg=env_cfg) for env_cfg in env_cfgs or []])
 
 
 def trajectory_length(policy: "CollectMode | EvalMode") -> float:

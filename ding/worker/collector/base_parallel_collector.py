@@ -12,6 +12,7 @@ import torch
 from easydict import EasyDict
 
 from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode
+from ding.rl_utils.normalization import Counted
 from ding.rollout import VectorStep
 from ding.utils import PARALLEL_COLLECTOR_REGISTRY, Configurable, build_logger
 from ding.utils.system_helper import get_task_uid
@@ -43,6 +44,8 @@ class BaseParallelCollector(Configurable, ABC):
     send_metadata: Callable[[dict[str, Any]], None]
     send_stepdata: Callable[..., Any]
     get_policy_update_info: Callable[..., Any]
+    #: Where observations and rewards are counted for the learner; set by the comm layer, too.
+    counted: Counted | None = None
 
     def __init__(self, cfg: EasyDict) -> None:
         self._cfg = cfg

@@ -11,6 +11,7 @@ from easydict import EasyDict
 
 from ding.data import TransitionBatch
 from ding.parallel.planes import ChunkRef, DataPlane, StorageError, new_writer_name, open_planes
+from ding.rl_utils.normalization import Counted
 from ding.utils import import_module
 from ding.worker._comm_slave import SLAVE_CONFIG, CollectorSlave, make_slave, start_slave
 from ding.worker.collector.base_parallel_collector import BaseParallelCollector
@@ -67,6 +68,8 @@ class PlaneCollector(BaseCommCollector):
         self._lock = threading.RLock()
         self._task: _RunningTask | None = None
         self._last_seq = 0
+        # What was counted of observations and rewards, by the buffer of the tasks.
+        self._counted: dict[Any, Counted] = {}
         self.dropped_rows = 0
         self._slave = make_slave(CollectorSlave, self, self._cfg, self._cfg.port, incarnation=self._incarnation)
 
@@ -117,6 +120,7 @@ class PlaneCollector(BaseCommCollector):
             self._task = task
             try:
                 task.collector = self._create_collector(task_info)
+                task.collector.counted = self._counted.setdefault(task.buffer_id, Counted())
             except BaseException:
                 self._task = None
                 task.close()
@@ -140,7 +144,8 @@ class PlaneCollector(BaseCommCollector):
 
         Returns:
             ``{'seq', 'refs', 'info', 'blocked'}``: the number of the last reference, the references with their
-            metadata, the progress, and why chunks cannot be stored (or ``None``).
+            metadata, the progress, and why chunks cannot be stored (or ``None``); ``statistics`` where observations or
+            rewards are normalised: what was counted of them, see :mod:`ding.rl_utils.normalization`.
 
         Raises:
             RuntimeError: there is no task.
@@ -152,7 +157,9 @@ class PlaneCollector(BaseCommCollector):
         if grant is not None and task.collector is not None:
             task.collector.grant(grant)
         refs, info = task.outbox.take(ack, max_wait_s)
-        return {"seq": refs[-1]["seq"] if refs else ack, "refs": refs, "info": info, "blocked": task.outbox.blocked}
+        news = {"seq": refs[-1]["seq"] if refs else ack, "refs": refs, "info": info, "blocked": task.outbox.blocked}
+        counted = self._counted[task.buffer_id].contribution() if task.buffer_id in self._counted else {}
+        return {**news, "statistics": counted} if counted else news
 
     def deal_with_collector_close(self, ack: "int | None" = None) -> dict[str, Any]:
         """End the task and delete the chunks that the coordinator does not know.

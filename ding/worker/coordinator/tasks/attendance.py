@@ -10,7 +10,14 @@ from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.protocols import CoordinatorCallbacks, WorkerLink
 from ding.worker.coordinator.tasks.ledger import TaskLedger
 from ding.worker.coordinator.tasks.records import Holder
-from ding.worker.coordinator.tasks.session import Cancelled, Session, Timing, run_collector, run_learner
+from ding.worker.coordinator.tasks.session import (
+    Cancelled,
+    CollectedStatistics,
+    Session,
+    Timing,
+    run_collector,
+    run_learner,
+)
 from ding.worker.coordinator.worker_links import WorkerLinks
 
 _RUN: dict[str, Callable[[Session], dict[str, Any]]] = {"collector": run_collector, "learner": run_learner}
@@ -45,6 +52,7 @@ class Attendance:
         self._logger = logger
         self._lock = threading.Lock()
         self._threads: dict[Holder, threading.Thread] = {}
+        self._statistics = CollectedStatistics()
         #: Set when the coordinator closes.
         self.closing = threading.Event()
 
@@ -56,7 +64,8 @@ class Attendance:
     def begin(self, link: WorkerLink, task: dict[str, Any], resume: bool) -> None:
         """Talk to a worker about a task, which it has begun already when ``resume``."""
         session = Session(
-            task, link.holder, link.role, self._ledger, self._callbacks, self._link_of, self.closing, self._timing
+            *(task, link.holder, link.role, self._ledger, self._callbacks, self._link_of, self.closing, self._timing),
+            self._statistics,
         )
         thread = threading.Thread(
             target=self._run, args=(session, resume), name=f"{link.name}:{task['task_id']}", daemon=True

@@ -11,7 +11,7 @@ reads is in the types. Keys that are not known here pass: commanders of one's ow
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -50,6 +50,7 @@ class CollectorNews(Struct):
     buffer_id: str | None = None
     data_id: str | None = None
     collector_done: bool = False
+    statistics: dict[str, dict[str, Any]] | None = None
 
 
 class CollectorEnd(Struct):
@@ -138,6 +139,28 @@ def checked_answer(answer: object, name: str, worker: str, buffer_id: str | None
     return answer
 
 
+class CollectedStatistics:
+    """What collectors counted of observations and rewards, by the buffer of their tasks; the newest of each collector.
+
+    Its calls may come from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest: dict[str, dict[str, Any]] = {}
+
+    def note(self, buffer_id: str, contributions: Mapping[str, Any]) -> None:
+        """Keep the newest contribution of a collector."""
+        with self._lock:
+            self._newest[buffer_id] = {**self._newest.get(buffer_id, {}), **contributions}
+
+    def unknown(self, buffer_id: str, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the contributions that are not among those that a learner was told."""
+        with self._lock:
+            newest = dict(self._newest.get(buffer_id, {}))
+        return {name: one for name, one in newest.items() if told.get(name) != one}
+
+
 class Cancelled(Exception):
     """The coordinator closes, or the worker does not hold the task any more."""
 
@@ -176,6 +199,7 @@ class Session:
     link_of: Callable[[Holder, float], WorkerLink | None]
     closing: threading.Event
     timing: Timing
+    statistics: CollectedStatistics = field(default_factory=CollectedStatistics)
 
     @property
     def task_id(self) -> str:
@@ -263,6 +287,8 @@ def _attend_collector(session: Session) -> dict[str, Any]:
         wait_s = 0.0 if grant == {} else session.timing.long_poll_s
         result = session.call("data_task", ack=ack, max_wait_s=wait_s, **news)
         told = newest
+        if result.get("statistics"):
+            session.statistics.note(session.task["buffer_id"], result["statistics"])
         if "data_id" in result:
             callbacks.deal_with_collector_send_data(session.task_id, result["buffer_id"], result["data_id"], result)
             session.ledger.progress(session.task_id, session.holder)
@@ -313,10 +339,15 @@ def run_learner(session: Session) -> dict[str, Any]:
     """Feed a learner until it is done; returns what it says at the end."""
     callbacks, timing = session.callbacks, session.timing
     info_ack, demand = 0, None
+    told: dict[str, Any] = {}
     while not session.closing.is_set():
         if not demand:
             env_step = callbacks.buffers.rows_taken
-            result = session.call("get_data_task", max_wait_s=timing.long_poll_s, info_ack=info_ack, env_step=env_step)
+            statistics = session.statistics.unknown(session.task["buffer_id"], told)
+            more: dict[str, Any] = {"statistics": statistics} if statistics else {}
+            result = session.call(
+                "get_data_task", max_wait_s=timing.long_poll_s, info_ack=info_ack, env_step=env_step, **more
+            )
             if "batch_size" in result:
                 finished = _classic_round(session, result)
                 if finished is not None:
@@ -324,13 +355,17 @@ def run_learner(session: Session) -> dict[str, Any]:
                 continue
         else:
             batches = callbacks.buffers.sample(session.task["buffer_id"], demand, timing.long_poll_s, session.closing)
+            statistics = session.statistics.unknown(session.task["buffer_id"], told)
+            more = {"statistics": statistics} if statistics else {}
             result = session.call(
                 "learn_task",
                 batches=pack_batches(batches),
                 max_wait_s=timing.long_poll_s if batches else 0.0,
                 info_ack=info_ack,
                 env_step=callbacks.buffers.rows_taken,
+                **more,
             )
+        told |= statistics
         info_ack = _take_infos(session, result, info_ack)
         demand = result.get("demand")
         if result.get("done"):

@@ -53,9 +53,17 @@ class SendPolicyHook(LearnerHook):
             due: Callable[[], bool] | None = getattr(engine, "policy_is_due", None)
             if last_iter % self._freq or (due is not None and not due()):
                 return
-        model = engine.policy.state_dict()["model"]
+        state = engine.policy.state_dict()
+        model = state["model"]
         check_weights(model, attribute_of(engine.policy, "model"), f"the policy of train iteration {last_iter}")
-        engine.send_policy({"model": model, "iter": last_iter})
+        engine.send_policy({**published(state), "iter": last_iter})
+
+
+def published(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what collectors and evaluators get of the state of a learner: the network, and the statistics of
+    observations and rewards where there are some.
+    """
+    return {key: state[key] for key in ("model", "normalization") if key in state}
 
 
 class SendLearnInfoHook(LearnerHook):

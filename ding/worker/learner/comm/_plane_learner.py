@@ -12,10 +12,11 @@ from easydict import EasyDict
 
 from ding.parallel.messages import pack_infos
 from ding.parallel.planes import open_planes
+from ding.rollout import statistics_of
 from ding.utils import import_module
 from ding.worker._comm_slave import SLAVE_CONFIG, LearnerSlave, make_slave, start_slave
 from ding.worker.learner.base_learner import BaseLearner, Loader
-from ding.worker.learner.comm._comm_hooks import ResumePoint, SendLearnInfoHook, SendPolicyHook
+from ding.worker.learner.comm._comm_hooks import ResumePoint, SendLearnInfoHook, SendPolicyHook, published
 from ding.worker.learner.comm._publisher import PolicyPublisher
 from ding.worker.learner.comm.base_comm_learner import BaseCommLearner
 from ding.worker.learner.comm.batch_loader import BatchLoader
@@ -328,6 +329,13 @@ class PlaneLearner(BaseCommLearner):
         if task is not None:
             task.learner.collector_envstep = max(task.learner.collector_envstep, env_step)
 
+    def note_statistics(self, contributions: Mapping[str, Mapping[str, Any]]) -> None:
+        """Merge what collectors counted of observations and rewards; see :mod:`ding.rl_utils.normalization`."""
+        task = self._task
+        statistics = None if task is None else statistics_of(task.learner.policy)
+        if statistics is not None:
+            statistics.merge(contributions)
+
     def deal_with_learner_close(self) -> dict[str, Any]:
         """End the task: of one that is done, the checkpoint to go on from is removed."""
         with self._lock:
@@ -356,9 +364,12 @@ class PlaneLearner(BaseCommLearner):
     # ------------------------------------------------------------------ what the learner calls
 
     def send_policy(self, state_dict: dict[str, Any]) -> None:
-        """Publish ``{'model', 'iter'}``: written by a thread, the newest version wins. Nothing without a task."""
+        """Publish ``{'model', 'iter'}``, with ``normalization`` where there is one.
+
+        A thread writes it; the newest version wins. Nothing without a task.
+        """
         if self._task is not None:
-            self._task.publisher.offer({"model": state_dict["model"]}, int(state_dict["iter"]))
+            self._task.publisher.offer(published(state_dict), int(state_dict["iter"]))
 
     def get_data(self, batch_size: int) -> list[Any]:
         """The next batch as functions of which each gives one sample.
@@ -432,7 +443,7 @@ class _OwnBatches:
 
 def _publish_now(learner: BaseLearner, publisher: PolicyPublisher) -> None:
     """Publish the policy as it is, and wait until it is written (or the task ends, or there is no space)."""
-    publisher.offer({"model": learner.policy.state_dict()["model"]}, learner.train_iter)
+    publisher.offer(published(learner.policy.state_dict()), learner.train_iter)
     publisher.flush(_PUBLISH_S)
 
 

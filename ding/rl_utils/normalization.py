@@ -268,7 +268,7 @@ class Normalization:
 
 def _check_shape(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
     if found != expected:
-        raise ValueError(f"the statistics of obs_norm are those of observations {found}, but the env has {expected}")
+        raise ValueError(f"the statistics of obs_norm have the shape {found}, but observations of the env {expected}")
 
 
 def _bounds(norms: Norms) -> dict[str, float]:

@@ -62,8 +62,7 @@ def compile_config(
         save_cfg: create the experiment folder and write the config into it (rank 0).
         save_path: file name inside the experiment folder; ``formatted_<save_path>`` is written beside it.
         renew_dir: use a new folder when ``exp_name`` exists already.
-        strict: a key that is misspelt or that nobody reads, and ``policy.cuda=True`` without a GPU, is an error instead
-            of a warning.
+        strict: ``policy.cuda=True`` without a GPU and a misspelt or unread key are errors instead of warnings.
         save_git_info: also write ``git_log.txt`` and ``git_diff.txt``.
 
     Raises:

@@ -149,6 +149,9 @@ class SACPolicy(SoftActorCriticPolicy):
         fields = ("logit", "action") if self._cfg.collect.collector_logit else ("action",)
         return transition_of(obs, policy_output, timestep, fields, time_limit_is_end=self._reference_numerics)
 
+    def _get_keeps_outputs(self) -> bool:
+        return bool(self._cfg.collect.collector_logit)
+
     def _init_eval(self) -> None:
         keep_logit = not is_batched(self._forward_eval)
         self._eval_model = model_wrap(self._model, wrapper_name="squashed_deterministic_sample", keep_logit=keep_logit)

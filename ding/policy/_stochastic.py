@@ -75,6 +75,15 @@ class StochasticPolicy(Policy):
         kept, with_next = self.output_fields, self.keeps_next_obs
         return transition_of(obs, policy_output, timestep, kept, next_obs=with_next, time_limit_is_end=ends)
 
+    def _get_keeps_outputs(self) -> bool:
+        kept = set(self.output_fields) - {"action"}
+        if kept:
+            raise PolicyConfigError(
+                f"policy.transition_with_policy_data=False: {type(self).__name__} learns from the {sorted(kept)} of the "
+                "policy that acted, which random actions do not have; set it to True, or random_collect_size to 0"
+            )
+        return False
+
     def _init_eval(self) -> None:
         self._eval_model = model_wrap(self._acting_network(), wrapper_name=self._samplers()[1])
         self._eval_model.reset()

@@ -111,6 +111,8 @@ class Policy(ABC):
     _eval_model: Any
     # Steps that a sequence of ``_unroll_len`` shares with the one before it.
     _sequence_overlap = 0
+    # Whether a transition keeps more of the policy's output than the action, which a random policy has to give, too.
+    _keeps_outputs = True
 
     @classmethod
     def default_config(cls) -> EasyDict:

@@ -190,16 +190,10 @@ class DDPGPolicy(Policy):
         self._unroll_len = self._cfg.collect.unroll_len
         self._collect_model = _noisy(self._model, self._cfg.collect.noise_sigma)
         if self._hybrid():
-            self._check_random_collect()
             self._collect_model = model_wrap(self._collect_model, wrapper_name="hybrid_eps_greedy_multinomial_sample")
 
-    def _check_random_collect(self) -> None:
-        size = self._cfg.random_collect_size
-        if size > 0 and not self._cfg.transition_with_policy_data:
-            raise PolicyConfigError(
-                f"policy.random_collect_size={size}: samples of hybrid actions hold the logit of the network, which "
-                "random actions do not have; set random_collect_size=0 or transition_with_policy_data=True"
-            )
+    def _get_keeps_outputs(self) -> bool:
+        return self._hybrid()
 
     @batched
     def _forward_collect(self, data: EnvBatch, **kwargs: Any) -> EnvBatch:  # type: ignore[override]

@@ -82,6 +82,7 @@ class DQNPolicy(Policy):
         },
     }
 
+    _keeps_outputs = False
     learn_state = {"model": "_learn_model", "target_model": "_target_model", "optimizer": "_optimizer"}
 
     def default_model(self) -> tuple[str, list[str]]:

@@ -8,7 +8,7 @@ import torch
 from easydict import EasyDict
 from gymnasium import spaces
 
-from ding.data import EnvBatch, batched
+from ding.data import EnvBatch, batched, is_batched
 from ding.data.roles import CollectMode
 from ding.envs.env.actions import ActionMapping
 from ding.policy import _modes
@@ -39,18 +39,19 @@ class RandomPolicy:
         ``action`` is int64 ``(1,)`` for ``Discrete``, a list of int64 ``(1,)`` for ``MultiDiscrete``, ``[agents]`` for
         a list of spaces (with a ``logit`` ``[agents, actions]``), a dict for a hybrid of ``action_type`` and
         ``action_args``, else a tensor of the space's shape. Discrete actions count from 0, as those of a network. An
-        ``action_mask`` in the observation is obeyed.
+        ``action_mask`` in the observation is obeyed, ``[actions]`` or ``[agents, actions]``.
         """
         columns = data.columns
         mask = columns.get("action_mask") if isinstance(columns, dict) else None
         spaces = self._space if isinstance(self._space, (list, tuple)) else None
         output: dict[str, Any] = {}
-        if mask is not None and (spaces is not None or is_space(self._space, "Discrete")):
+        by_agent = mask is not None and mask.ndim == 3 and is_space(self._space, "MultiDiscrete")
+        if mask is not None and (spaces is not None or by_agent or is_space(self._space, "Discrete")):
             mask = torch.as_tensor(mask)
             output["action"] = self._sampler.sample_masked(mask)
             if spaces is not None:
                 output["logit"] = torch.zeros(mask.shape).masked_fill_(mask <= 0, -1e8)
-            else:
+            elif not by_agent:
                 output["action"] = output["action"].reshape(len(data), -1)
         else:
             output["action"] = self._sampler.sample(len(data))
@@ -70,8 +71,11 @@ class PolicyFactory:
     ) -> CollectMode:
         """The collect mode ``policy`` with random actions in place of its own.
 
+        Where a transition keeps more of the policy's output than the action (recurrent states, the logit of a hybrid
+        action), the policy acts, too: its states advance with the episode, and only its actions are replaced.
+
         Args:
-            policy: a ``collect_function``; everything but ``forward`` and ``reset`` delegates to it.
+            policy: a ``collect_function``; everything but ``forward`` delegates to it.
             action_space: where the actions come from.
             forward_fn: draws the actions itself, in place of ``action_space``.
 
@@ -82,8 +86,11 @@ class PolicyFactory:
             if action_space is None:
                 raise PolicyUsageError("a random policy needs an action_space or a forward_fn, both are None")
             forward_fn = RandomPolicy(action_space).forward
+        reset: Callable[..., None] = _reset_nothing
+        if _keeps_outputs(policy):
+            forward_fn, reset = _beside(forward_fn, policy.forward), policy.reset
         random_policy = _modes.random_collect_function(
-            forward_fn, policy.process_transition, policy.get_train_sample, _reset_nothing, policy.get_attribute
+            forward_fn, policy.process_transition, policy.get_train_sample, reset, policy.get_attribute
         )
         # A collect mode without a state: a collector asks for nothing else.
         return cast(CollectMode, random_policy)
@@ -91,6 +98,54 @@ class PolicyFactory:
 
 def _reset_nothing(data_id: list[int] | None = None) -> None:
     """A random policy has no state."""
+
+
+def _keeps_outputs(policy: CollectMode) -> bool:
+    get_attribute = getattr(policy, "get_attribute", None)
+    try:
+        return callable(get_attribute) and bool(get_attribute("keeps_outputs"))
+    except (AttributeError, KeyError, NotImplementedError):
+        # A policy of another kind than those of this package.
+        return False
+
+
+def _beside(draw: Callable[..., Any], forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward with the actions that ``draw`` gives, and what else ``forward`` puts out. Epsilon is 1 in there, as the
+    actions are all random.
+    """
+
+    def certain(kwargs: dict[str, Any]) -> dict[str, Any]:
+        return {**kwargs, "eps": 1.0} if isinstance(kwargs.get("eps"), (int, float)) else kwargs
+
+    def rows(data: Any, **kwargs: Any) -> dict[Any, Any]:
+        own, drawn = forward(data, **certain(kwargs)), draw(data)
+        return {key: _replaced(own[key], drawn[key]) for key in data}
+
+    if not is_batched(forward):
+        return rows
+
+    @batched
+    def columns(data: EnvBatch, **kwargs: Any) -> EnvBatch:
+        own, drawn = forward(data, **certain(kwargs)), draw(data)
+        return EnvBatch.unchecked(data.env_ids, _replaced(own.columns, drawn.columns))
+
+    return columns
+
+
+def _replaced(own: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of a policy with other ones in their place, and actions in the form of its own."""
+    return {**own, **drawn, "action": _in_form(drawn["action"], own.get("action"))}
+
+
+def _in_form(action: Any, own: Any) -> Any:
+    if isinstance(own, Mapping) and isinstance(action, Mapping):
+        return {key: _in_form(value, own.get(key)) for key, value in action.items()}
+    if not isinstance(own, torch.Tensor):
+        return action
+    if isinstance(action, (list, tuple)):
+        action = torch.as_tensor(np.asarray([np.asarray(one).reshape(-1) for one in action]))
+    tensor = torch.as_tensor(action)
+    return tensor.to(own.dtype).reshape(own.shape) if tensor.numel() == own.numel() else action
 
 
 def get_random_policy(cfg: EasyDict, policy: CollectMode, env: HasActionSpace) -> CollectMode:

@@ -111,6 +111,7 @@ class SQNPolicy(Policy):
         },
     }
 
+    _keeps_outputs = False
     learn_state = {
         "model": "_learn_model",
         "target_model": "_target_model",

@@ -1,7 +1,11 @@
 """Random policies over every kind of action space."""
 
+import functools
 import inspect
 from collections import namedtuple
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -9,8 +13,15 @@ import pytest
 import torch
 from easydict import EasyDict
 
+import ding
+from ding.config import read_config
 from ding.data import EnvBatch, is_batched
-from ding.policy import PolicyFactory, get_random_policy
+from ding.envs import BaseEnv, BaseEnvTimestep, create_env_manager
+from ding.envs.zoo.line_cover_env import LineCoverEnv
+from ding.policy import IMPALAPolicy, PolicyFactory, get_policy_cls, get_random_policy
+from ding.policy.errors import PolicyConfigError
+from ding.rollout import EpisodeRecord, Rollout, Segments
+from ding.utils import deep_merge_dicts
 
 _Collect = namedtuple("_Collect", ["forward", "process_transition", "get_train_sample", "reset", "get_attribute"])
 _POLICY = _Collect("forward", "process", "sample", "reset", "attribute")
@@ -147,3 +158,127 @@ def test_tuple():
         assert (vector.dtype, tuple(vector.shape)) == (torch.float32, (2,))
         assert [tuple(head.shape) for head in heads] == [(1,), (1,)]
         assert space.contains((int(number), vector.numpy(), np.array([int(head) for head in heads])))
+
+
+COOPERATIVE = ("qmix", "wqmix", "collaq", "coma", "qtran", "madqn")
+CONFIGS = Path(ding.__file__).parents[1] / "configs" / "line_cover"
+SEQUENCES = {"burnin_step": 1, "learn_unroll_len": 4, "nstep": 1}
+WARM_UPS: dict = {
+    "r2d2": SEQUENCES,
+    "r2d3": SEQUENCES,
+    "r2d2_gtrxl": {
+        "burnin_step": 1, "unroll_len": 5, "nstep": 1, "seq_len": 3, "model": {"memory_len": 2, "hidden_size": 8},
+    },
+    "pdqn": {"model": {"action_shape": {"action_type_shape": 3, "action_args_shape": 2}}},
+    "ddpg": {
+        "action_space": "hybrid",
+        "model": {"action_space": "hybrid", "action_shape": {"action_type_shape": 3, "action_args_shape": 2}},
+    },
+}  # fmt: skip
+
+
+def warm_up(name: str, steps: int = 14) -> tuple:
+    """A policy, what it sent to two envs with random actions, and the transitions of it."""
+    torch.manual_seed(0)
+    cls = get_policy_cls(EasyDict(type=name))
+    if name in COOPERATIVE:
+        main, _ = read_config(CONFIGS / f"line_cover_{name}_config.py")
+        own, make_env = [main.policy, {"collect": {"env_num": 2, "unroll_len": 3}}], partial(LineCoverEnv, main.env)
+    else:
+        hybrid = gym.spaces.Dict(action_type=gym.spaces.Discrete(3), action_args=gym.spaces.Box(-1, 1, (2,)))
+        numbers = {"collect": {"env_num": 2}, "eval": {"env_num": 2}, "model": {"obs_shape": 4, "action_shape": 2}}
+        own = [numbers, WARM_UPS[name]]
+        make_env = partial(OwnActions, hybrid if name in ("pdqn", "ddpg") else gym.spaces.Discrete(2))
+    policy = cls(functools.reduce(deep_merge_dicts, own, cls.default_config()))
+    env = create_env_manager({"type": "base"}, [make_env] * 2)
+    env.seed(0)
+    env.launch()
+    random = get_random_policy(EasyDict(policy={}), policy.collect_mode, env)
+    rollout = Rollout(env, [random], [Segments(2, random, None)], EpisodeRecord(2))
+    for _ in range(steps):
+        rollout.step([{"eps": 0.1}], [{}])
+    transitions = rollout.segments[0].take_all().samples
+    env.close()
+    return policy, transitions
+
+
+class OwnActions(BaseEnv):
+    """Refuses actions outside of its space; episodes have 5 steps."""
+
+    def __init__(self, space: gym.Space) -> None:
+        self.action_space, self.observation_space = space, gym.spaces.Box(-10, 10, (4,))
+        self.reward_space, self.t = gym.spaces.Box(0, 1, (1,)), 0
+
+    def observe(self) -> np.ndarray:
+        return np.full(4, self.t, dtype=np.float32)
+
+    def seed(self, seed: int, dynamic_seed: bool = True) -> None:
+        """Nothing is random."""
+
+    def reset(self) -> np.ndarray:
+        self.t = 0
+        return self.observe()
+
+    def step(self, action: Any) -> BaseEnvTimestep:
+        if isinstance(action, dict):
+            kind, args = np.asarray(action["action_type"]).item(), np.asarray(action["action_args"])
+            action = {"action_type": kind, "action_args": args}
+        else:
+            action = np.asarray(action).item()
+        assert self.action_space.contains(action), action
+        self.t += 1
+        info = {"eval_episode_return": 1.0} if self.t == 5 else {}
+        return BaseEnvTimestep(self.observe(), np.ones(1, dtype=np.float32), self.t == 5, info)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def __repr__(self) -> str:
+        return "OwnActions"
+
+
+@pytest.mark.parametrize("name", [*WARM_UPS, *COOPERATIVE])
+def test_transitions_of_a_warm_up_have_what_the_policy_learns_from(name):
+    policy, transitions = warm_up(name)
+    samples = policy.collect_mode.get_train_sample(transitions)
+    assert len(samples)
+    rows = [{**row, "IS": 1.0} for row in samples.rows()[:2]]
+    result = policy.learn_mode.forward(rows)
+    numbers = result if isinstance(result, dict) else result[0]
+    assert np.isfinite(numbers["total_loss"])
+    if name == "coma":
+        # All actions were random, whatever epsilon the command said.
+        assert (np.asarray(transitions.columns["eps"]) == 1).all()
+
+
+def test_recurrent_states_of_a_warm_up_are_those_of_the_network():
+    policy, transitions = warm_up("r2d2", steps=12)
+    model, columns = policy.collect_mode.get_attribute("model"), transitions.columns
+    assert len({int(action) for action in columns["action"]}) == 2
+    state = None
+    # The first env: two episodes of five steps and the beginning of a third.
+    for t in range(12):
+        if t % 5 == 0:
+            state = None
+        stored = columns["prev_state"]["h"][t]
+        assert bool(stored.any()) is (t % 5 > 0)
+        with torch.no_grad():
+            output = model({"obs": columns["obs"][t : t + 1], "prev_state": [state]}, inference=True)
+        if state is not None:
+            torch.testing.assert_close(stored, state["h"])
+        state = output["next_state"][0]
+
+
+def test_a_policy_that_learns_from_probabilities_refuses_random_actions():
+    policy = IMPALAPolicy(
+        deep_merge_dicts(IMPALAPolicy.default_config(), {"model": {"obs_shape": 4, "action_shape": 2}})
+    )
+    with pytest.raises(PolicyConfigError, match=r"transition_with_policy_data=False: IMPALAPolicy learns from"):
+        PolicyFactory.get_random_policy(policy.collect_mode, gym.spaces.Discrete(2))
+
+
+def test_masks_of_several_agents_in_a_multi_discrete_space():
+    mask = torch.tensor([[[1, 0, 0], [0, 0, 1]], [[0, 1, 0], [1, 0, 0]]])
+    batch = EnvBatch(np.arange(2), {"agent_state": torch.zeros(2, 2, 4), "action_mask": mask})
+    policy = PolicyFactory.get_random_policy(_POLICY, gym.spaces.MultiDiscrete([3, 3]))
+    assert policy.forward(batch).columns["action"].tolist() == [[0, 2], [1, 0]]

@@ -7,7 +7,8 @@ import torch
 
 from ding.model import GTrXLDQN
 from ding.torch_utils.network import GRUGatingUnit, GTrXL
-from ding.torch_utils.network.gtrxl import Memory, PositionalEmbedding
+from ding.torch_utils.network.gtrxl import AttentionXL, GatedTransformerXLLayer, Memory, PositionalEmbedding
+from ding.torch_utils.network.transformer import Attention, TransformerLayer
 
 
 def wave(shape, phase):
@@ -121,3 +122,46 @@ def test_images():
         GTrXLDQN((1, 36, 36), 2, encoder_hidden_size_list=[4, 4, 4, 8])
     with pytest.raises(AssertionError, match="even"):
         GTrXL(4, embedding_dim=3)
+
+
+def attention(steps: int = 3, past: int = 2, batch: int = 2):
+    torch.manual_seed(0)
+    layer = AttentionXL(8, 4, 2, torch.nn.Identity())
+    inputs, full = torch.rand(steps, batch, 8), torch.rand(past + steps, batch, 8)
+    position = PositionalEmbedding(8)(torch.arange(past + steps - 1, -1, -1.0))
+    u, v = torch.rand(2, 4), torch.rand(2, 4)
+    return layer, inputs, position, full, u, v
+
+
+def test_the_mask_of_attention_has_an_axis_for_the_rows():
+    layer, inputs, position, full, u, v = attention()
+    causal = torch.ones(3, 5).triu(3).bool().unsqueeze(-1)
+    together = layer(inputs, position, full, u, v, mask=causal)
+    # A step does not see those after it.
+    changed = full.clone()
+    changed[4] = 9.0
+    torch.testing.assert_close(layer(inputs, position, changed, u, v, mask=causal)[:2], together[:2])
+    assert not torch.equal(layer(inputs, position, changed, u, v, mask=causal)[2], together[2])
+    # With a mask for each row, each has its own.
+    first_only = torch.ones(3, 5, 1, dtype=torch.bool)
+    first_only[:, 0] = False
+    rows = layer(inputs, position, full, u, v, mask=torch.cat([causal, first_only], dim=-1))
+    torch.testing.assert_close(rows[:, 0], together[:, 0])
+    torch.testing.assert_close(rows[:, 1], layer(inputs, position, full, u, v, mask=first_only)[:, 1])
+    gated = GatedTransformerXLLayer(8, 4, 8, 2, 2, torch.nn.Identity(), torch.nn.ReLU())
+    assert gated(inputs, position, u, v, full[:2], mask=causal).shape == (3, 2, 8)
+    for wrong in (causal.squeeze(-1), causal[:, :4], causal.expand(-1, -1, 3)):
+        with pytest.raises(AssertionError, match=r"mask must be \[S, M \+ S, 1 or B\] = \[3, 5, 1 or 2\], found"):
+            layer(inputs, position, full, u, v, mask=wrong)
+
+
+def test_layers_of_a_transformer_take_pairs_and_dropout_modules():
+    torch.manual_seed(0)
+    layers = [TransformerLayer(4, 2, 5, 4, 2, 2, dropout, torch.nn.ReLU()) for dropout in (torch.nn.Identity(), 0.0)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    x, mask = torch.rand(2, 3, 4), torch.ones(2, 1, 3, 3).tril().bool()
+    alone = layers[0](x, mask)
+    out, passed_on = torch.nn.Sequential(*layers)((x, mask))
+    assert passed_on is mask
+    torch.testing.assert_close(out, layers[1](alone, mask))
+    torch.testing.assert_close(Attention(4, 2, 4, 2, torch.nn.Dropout(1.0)).train()(x).std(0), torch.zeros(3, 4))

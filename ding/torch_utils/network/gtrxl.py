@@ -161,10 +161,13 @@ class AttentionXL(nn.Module):
             pos_embedding: of the distances ``M + S - 1`` to 0, ``[M + S, 1, E]``.
             full_input: the memory and the steps that they look at, ``[M + S, B, E]``.
             u, v: biases of the content and of the position, ``[heads, head_dim]``.
-            mask: bool, broadcast to ``[B, heads, S, M + S]``; True where a step must not look.
+            mask: bool ``[S, M + S, 1]``, or ``[S, M + S, B]`` with one for each row; True where a step must not look.
 
         Returns:
             ``[S, B, E]``.
+
+        Raises:
+            AssertionError: the mask has another shape.
         """
         heads = (self.head_num, self.head_dim)
         key, value = self.attention_kv(full_input).unflatten(-1, (2, *heads)).unbind(-3)
@@ -174,7 +177,13 @@ class AttentionXL(nn.Module):
         relative = _relative_shift(torch.einsum("sbhd,fhd->bhsf", query + v, position))
         scores = (content + relative) / math.sqrt(self.head_dim)
         if mask is not None:
-            scores = scores.masked_fill(mask, float("-inf"))
+            _, _, steps, full = scores.shape
+            if mask.shape[:2] != (steps, full) or mask.shape[2:] not in ((1,), (scores.shape[0],)):
+                raise AssertionError(
+                    f"mask must be [S, M + S, 1 or B] = [{steps}, {full}, 1 or {scores.shape[0]}], found "
+                    f"{tuple(mask.shape)}"
+                )
+            scores = scores.masked_fill(mask.movedim(2, 0).unsqueeze(1), float("-inf"))
         weights = self.dropout(scores.softmax(dim=-1))
         mixed = torch.einsum("bhsf,fbhd->sbhd", weights, value)
         return self.dropout(self.project(mixed.flatten(-2)))
@@ -324,7 +333,7 @@ class GTrXL(nn.Module):
         distance = torch.arange(past + steps - 1, -1, -1, device=x.device)
         position = self.dropout(self.pos_embedding(distance))
         # A step sees the whole memory, itself and the steps before it.
-        mask = torch.ones(steps, past + steps, dtype=torch.bool, device=x.device).triu(past + 1)
+        mask = torch.ones(steps, past + steps, dtype=torch.bool, device=x.device).triu(past + 1).unsqueeze(-1)
         hidden = [x]
         for layer, remembered in zip(self.layers, memory):
             hidden.append(layer(hidden[-1], position, self.u, self.v, remembered, mask))

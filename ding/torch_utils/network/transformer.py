@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,7 +20,7 @@ class ScaledDotProductAttention(nn.Module):
     def __init__(self, d_k: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.d_k = d_k
-        self.dropout = nn.Dropout(dropout)
+        self.dropout: nn.Module = nn.Dropout(dropout)
 
     def forward(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
@@ -34,18 +35,25 @@ class ScaledDotProductAttention(nn.Module):
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention: ``[B, N, input_dim]`` to ``[B, N, output_dim]``."""
+    """Multi-head self-attention: ``[B, N, input_dim]`` to ``[B, N, output_dim]``.
 
-    def __init__(self, input_dim: int, head_dim: int, output_dim: int, head_num: int, dropout: float) -> None:
+    Arguments:
+        dropout: a module, or a ratio.
+    """
+
+    def __init__(
+        self, input_dim: int, head_dim: int, output_dim: int, head_num: int, dropout: nn.Module | float
+    ) -> None:
         super().__init__()
         self.head_num = head_num
         self.head_dim = head_dim
-        self.attend = ScaledDotProductAttention(head_dim, dropout)
+        self.attend = ScaledDotProductAttention(head_dim)
+        self.attend.dropout = _module(dropout)
         self.attention_pre = fc_block(input_dim, head_dim * head_num * 3)
         self.project = fc_block(head_dim * head_num, output_dim)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """``mask``: bool ``[B, 1, N, N]``, False where a query must not look."""
+        """``mask``: bool, broadcast to ``[B, heads, N, N]``; False where a query must not look."""
         batch, number = x.shape[:2]
         qkv = self.attention_pre(x).reshape(batch, number, 3, self.head_num, self.head_dim)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
@@ -54,7 +62,11 @@ class Attention(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """Attention and a feed-forward block, each followed by the sum with its input and a layer norm."""
+    """Attention and a feed-forward block, each followed by the sum with its input and a layer norm.
+
+    Arguments:
+        dropout: a module, or a ratio.
+    """
 
     def __init__(
         self,
@@ -64,13 +76,13 @@ class TransformerLayer(nn.Module):
         output_dim: int,
         head_num: int,
         mlp_num: int,
-        dropout: float,
+        dropout: nn.Module | float,
         activation: nn.Module,
     ) -> None:
         super().__init__()
         self.attention = Attention(input_dim, head_dim, output_dim, head_num, dropout)
         self.layernorm1 = nn.LayerNorm(output_dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = _module(dropout)
         widths = [output_dim, *[hidden_dim] * (mlp_num - 1), output_dim]
         layers: list[nn.Module] = []
         for width_in, width_out in itertools.pairwise(widths):
@@ -78,10 +90,21 @@ class TransformerLayer(nn.Module):
         self.mlp = nn.Sequential(*layers)
         self.layernorm2 = nn.LayerNorm(output_dim)
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """``[B, N, input_dim]`` to ``[B, N, output_dim]``."""
+    def forward(
+        self, x: torch.Tensor | tuple[torch.Tensor, torch.Tensor | None], mask: torch.Tensor | None = None
+    ) -> Any:
+        """``[B, N, input_dim]`` to ``[B, N, output_dim]``; the pair ``(x, mask)``, as layers in a ``Sequential`` take
+        it, to the pair of the result and the mask.
+        """
+        is_pair = isinstance(x, tuple)
+        x, mask = x if isinstance(x, tuple) else (x, mask)
         x = self.layernorm1(x + self.dropout(self.attention(x, mask)))
-        return self.layernorm2(x + self.mlp(x))
+        x = self.layernorm2(x + self.mlp(x))
+        return (x, mask) if is_pair else x
+
+
+def _module(dropout: nn.Module | float) -> nn.Module:
+    return dropout if isinstance(dropout, nn.Module) else nn.Dropout(dropout)
 
 
 class Transformer(nn.Module):

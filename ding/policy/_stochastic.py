@@ -79,8 +79,8 @@ class StochasticPolicy(Policy):
         kept = set(self.output_fields) - {"action"}
         if kept:
             raise PolicyConfigError(
-                f"policy.transition_with_policy_data=False: {type(self).__name__} learns from the {sorted(kept)} of the "
-                "policy that acted, which random actions do not have; set it to True, or random_collect_size to 0"
+                f"policy.transition_with_policy_data=False: {type(self).__name__} learns from the {sorted(kept)} of "
+                "the policy that acted, which random actions do not have; set it to True, or random_collect_size to 0"
             )
         return False
 

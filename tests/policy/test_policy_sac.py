@@ -129,7 +129,6 @@ def test_sqil_compares_the_gradients_of_agent_and_expert():
 
 
 def test_an_action_space_that_is_not_known():
-    model = {**SMALL, "action_shape": {"action_type_shape": 2, "action_args_shape": 1}, "action_space": "hybrid"}
     with pytest.raises(PolicyConfigError, match="Did you mean 'hybrid'"):
         make(DDPGPolicy, ("collect",), action_space="hybird", random_collect_size=0)
 

@@ -170,7 +170,7 @@ class JointQPolicy(RecurrentQPolicy):
         return self._sequences(marked_real(transitions))
 
     def _sequences(self, steps: Samples) -> Samples:
-        samples = get_train_sample(steps, self._unroll_len)
+        samples = get_train_sample(steps, self._unroll_len, overlap=self._sequence_overlap)
         rows = [self._stacked(sample) for sample in samples]
         return TransitionBatch.from_rows(rows, samples.lengths) if isinstance(samples, TransitionBatch) else rows
 

@@ -43,8 +43,9 @@ class COMAPolicy(JointQPolicy):
     agent's policy would get on average, the others' actions being the same.
 
     The policy that acts and that learns is the softmax of the logits with chance ``1 - eps``, and uniform over the
-    allowed actions with chance ``eps``: see :func:`mixed_logit`. A transition keeps its ``eps``. With
-    ``reference_numerics=True`` the policy that learns is the softmax alone, as in the original API.
+    allowed actions with chance ``eps``: see :func:`mixed_logit`. A transition keeps its ``eps``. Sequences overlap by
+    one step, so that the value of each step is learned. With ``reference_numerics=True`` they do not, and the policy
+    that learns is the softmax alone, as in the original API.
 
     ``agent_state`` ends with the agent's last action and its number, both one-hot (see
     :class:`ding.model.template.coma.COMACriticNetwork`).
@@ -64,6 +65,12 @@ class COMAPolicy(JointQPolicy):
     def _sampler(self) -> str:
         # The original API explores around the best action, whatever the policy gives the others.
         return "eps_greedy_sample" if self._reference_numerics else "eps_greedy_multinomial_sample"
+
+    def _init_collect(self) -> None:
+        super()._init_collect()
+        if not self._reference_numerics:
+            # The value of the last step of a sequence has no target but in the next one, which begins with it.
+            self._sequence_overlap = 1
 
     @batched
     def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]

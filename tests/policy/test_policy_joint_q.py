@@ -291,6 +291,19 @@ def test_a_mixed_policy_is_uniform_over_allowed_actions_with_chance_eps() -> Non
     assert not slope[1:].abs().max() > 1e-6
 
 
+def test_the_last_step_of_a_sequence_of_coma_is_the_first_of_the_next_one() -> None:
+    policy = policy_of("coma")
+    length = policy.collect_mode.get_attribute("unroll_len")
+    (episode,) = collect(policy, "coma", columns=True)[:1]
+    batch = TransitionBatch.of(episode)
+    rows = [*batch.rows()] * (length // len(batch) + 2)
+    steps = [{**row, "done": False, "t": t} for t, row in enumerate(rows[: 2 * length - 1])]
+    samples = policy.collect_mode.get_train_sample(steps)
+    assert [np.asarray(sample["t"]).tolist() for sample in samples] == [
+        list(range(length)), list(range(length - 1, 2 * length - 1)),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(("unroll_len", "rows", "step"), [(3, slice(1, None, 2), 2), (6, slice(None), 4)])
 def test_coma_learns_the_reward_of_the_last_step(unroll_len: int, rows: slice, step: int) -> None:
     policy = policy_of("coma", collect={"unroll_len": unroll_len})

@@ -109,10 +109,8 @@ class Policy(ABC):
     _optimizer: Any
     _collect_model: Any
     _eval_model: Any
-    # Steps that a sequence of ``_unroll_len`` shares with the one before it.
-    _sequence_overlap = 0
-    # Whether a transition keeps more of the policy's output than the action, which a random policy has to give, too.
-    _keeps_outputs = True
+    # Steps that a sequence shares with the one before it; whether transitions keep more of an output than its action.
+    _sequence_overlap, _keeps_outputs = 0, True
 
     @classmethod
     def default_config(cls) -> EasyDict:

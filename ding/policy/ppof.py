@@ -152,13 +152,14 @@ class PPOFPolicy:
 
         Args:
             data: ``TransitionBatch`` or tree of ``obs, next_obs, action, logit, value, reward, done, traj_flag``,
-                ``[B, ...]``; what is left over beyond whole minibatches is not looked at.
+                ``[B, ...]``. A short last minibatch is filled up with other samples; with ``reference_numerics`` what
+                is left over beyond whole minibatches is not looked at.
 
         Returns:
             Per minibatch ``cur_lr`` and the fields of ``PPOLoss``, as floats.
         """
         cfg = self._cfg
-        size = cfg.n_sample // cfg.batch_size * cfg.batch_size
+        size = cfg.n_sample // cfg.batch_size * cfg.batch_size if self._reference_numerics else None
         columns = data.columns if isinstance(data, TransitionBatch) else data
         batch = {key: _first(value, size) for key, value in columns.items()}
         batch = {
@@ -184,7 +185,13 @@ class PPOFPolicy:
         return [{"cur_lr": rate, **numbers} for numbers in logged(results, names)]
 
     def _returns(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        """``value, adv, return`` for an epoch, values and returns as the critic predicts them."""
+        """``value, adv, return`` for an epoch, values and returns as the critic predicts them.
+
+        The statistics of ``baseline`` are those of the divided returns, so that the unit is the square root of the
+        deviation of returns. In the deviation itself the critic has little part in the gradient, whose norm is limited,
+        and the policy is deterministic before it has seen a reward that differs; and where only time limits end
+        episodes, each growth of the unit makes the values grow, and by them the unit.
+        """
         cfg, kind, rewards = self._cfg, self._cfg.value_norm, _flat(batch["reward"])
         with torch.no_grad():
             value, next_value = (self._model.compute_critic(batch[key])["pred"] for key in ("obs", "next_obs"))
@@ -205,7 +212,7 @@ class PPOFPolicy:
         if kind == "popart":
             layer.update_parameters(rewards.unsqueeze(1))
         else:
-            self._running_mean_std.update(returns / scale if self._reference_numerics else returns)
+            self._running_mean_std.update(returns / scale)
         return {"value": value, "adv": adv, "return": returns / scale}
 
     def collect(self, data: Any) -> EasyDict:
@@ -260,7 +267,7 @@ class PPOFPolicy:
         return ["cur_lr", *names, *continuous]
 
 
-def _first(value: Any, size: int) -> Any:
+def _first(value: Any, size: int | None) -> Any:
     if isinstance(value, Mapping):
         return {key: _first(item, size) for key, item in value.items()}
     return value[:size]

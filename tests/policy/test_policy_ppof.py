@@ -110,6 +110,48 @@ def test_a_time_limit_is_no_end(reference_numerics, stored):
     assert policy.process_transition(torch.zeros(4), output, ended).done is True
 
 
+def test_all_samples_are_learned():
+    # Six samples in minibatches of four: the last two matter, too.
+    changed = []
+    for reference_numerics in (False, True):
+        losses = []
+        for reward in (0.0, 5.0):
+            set_pkg_seed(0, use_cuda=False)
+            policy, _ = make(reference_numerics=reference_numerics)
+            policy.forward(EasyDict({key: doubled(value) for key, value in batch().items()}))
+            data = EasyDict({key: doubled(value) for key, value in batch().items()})
+            data.reward[4:] = reward
+            losses.append(policy.forward(data)[0]["value_loss"])
+        changed.append(losses[0] != losses[1])
+    assert changed == [True, False]
+
+
+def doubled(value: Any) -> torch.Tensor:
+    return torch.cat([value, value[:2]])
+
+
+def test_values_do_not_run_away_where_only_time_limits_end_episodes():
+    # A reward of -1 for ever: the value is -20. Each collection bootstraps from the values before it.
+    set_pkg_seed(0, use_cuda=False)
+    model = PPOFModel(4, 2, encoder_hidden_size_list=[16], actor_head_hidden_size=16, critic_head_hidden_size=16)
+    cfg = PPOFPolicy.default_config()
+    cfg.update(n_sample=64, batch_size=32, discount_factor=0.95, learning_rate=1e-3, cuda=False)
+    policy = PPOFPolicy(cfg, model)
+    flags = torch.zeros(64)
+    flags[15::16] = 1
+    lowest = 0.0
+    for _ in range(30):
+        obs = torch.randn(64, 4)
+        output = policy.collect(obs)
+        policy.forward(EasyDict(
+            obs=obs, next_obs=torch.randn(64, 4), action=output.action, logit=output.logit, value=output.value,
+            reward=-torch.ones(64), done=torch.zeros(64), traj_flag=flags,
+        ))  # fmt: skip
+        unit = math.sqrt(float(policy.state_dict()["value_norm"]["var"]) + 1e-8)
+        lowest = min(lowest, unit * float(policy.collect(obs).value.mean()))
+    assert -30 < lowest < -15
+
+
 def test_unknown_settings():
     with pytest.raises(PolicyConfigError, match=r"value_norm: 'popat' is unknown.*popart"):
         make(value_norm="popat")

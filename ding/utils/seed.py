@@ -94,10 +94,13 @@ def seed_env_process(seed: int | None, purpose: str = "reset") -> None:
         purpose: what the numbers are for.
     """
     if seed is None:
-        entropy = np.random.SeedSequence().generate_state(1)[0]
-        _seed_generators(int(entropy), use_cuda=False)
+        own = int(np.random.SeedSequence().generate_state(1)[0])
     else:
-        _seed_generators(SeedTree(seed % 2**64).derived("env", purpose=purpose), use_cuda=False)
+        own = SeedTree(seed % 2**64).derived("env", purpose=purpose)
+    random.seed(own)
+    np.random.seed(own)
+    # torch.manual_seed takes a millisecond, and more memory each time, where CUDA is not in use.
+    torch.default_generator.manual_seed(own)
 
 
 def _seed_generators(seed: int, use_cuda: bool) -> None:

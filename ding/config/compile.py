@@ -12,7 +12,7 @@ import torch
 from easydict import EasyDict
 
 from ding.config import sections
-from ding.config.checks.keys import check_keys, misspelt_in_create
+from ding.config.checks.keys import check_keys, misspelt_in_create, refuse_misspelt_sections
 from ding.config.checks.rate_limit import check_rate_limit
 from ding.config.checks.values import check_evaluation, check_seed, check_values, make_whole
 from ding.config.config import save_config
@@ -26,6 +26,9 @@ from ding.utils import SERIAL_EVALUATOR_REGISTRY, broadcast_object_list, get_ran
 
 # Name of a part -> the class that the caller gave for it, or None.
 Classes = Mapping[str, Any]
+_PARTS = (
+    *("env", "env_manager", "policy", "learner", "collector", "evaluator", "buffer", "reward_model", "world_model"),
+)
 
 
 def compile_config(
@@ -71,6 +74,7 @@ def compile_config(
     check_seed(seed)
     user = sections.copied(cfg, "the main config")
     create = sections.copied({} if create_cfg is None else create_cfg, "create_cfg")
+    refuse_misspelt_sections(user, create)
     given: Classes = {
         "env": env, "env_manager": env_manager, "policy": policy, "learner": learner, "collector": collector,
         "evaluator": evaluator, "buffer": buffer, "reward_model": reward_model, "world_model": world_model,
@@ -88,6 +92,18 @@ def compile_config(
     if save_cfg:
         _save(result, create if create_cfg is not None else None, save_path, renew_dir, save_git_info)
     return result
+
+
+def whole_config(cfg: Mapping[str, Any], create_cfg: Mapping[str, Any]) -> tuple[EasyDict, EasyDict, type]:
+    """Return the defaults of a config, the config over them, and the class of its policy; nothing is checked.
+
+    Raises:
+        ConfigError: a class that the create config names is not found.
+    """
+    user, create = sections.copied(cfg, "the main config"), sections.copied(create_cfg, "create_cfg")
+    given = _named_classes(create, dict.fromkeys(_PARTS))
+    defaults, _ = _defaults(user, create, given, auto=True)
+    return defaults, sections.merged(defaults, user), given["policy"]
 
 
 def _named_classes(create: EasyDict, given: Classes) -> Classes:

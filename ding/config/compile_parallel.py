@@ -9,7 +9,7 @@ from easydict import EasyDict
 
 from ding.config import sections
 from ding.config.backends import choose_backend
-from ding.config.checks.keys import check_keys, refuse_misspelt
+from ding.config.checks.keys import check_keys, refuse_misspelt, refuse_misspelt_sections
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_on_policy, check_system
 from ding.config.checks.rate_limit import check_rate_limit
 from ding.config.checks.shards import check_shards
@@ -135,7 +135,20 @@ def _take_workers(create: EasyDict, system: EasyDict) -> None:
         system[part] = create[part]
 
 
-def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
+def whole_main_config(cfg: Mapping[str, Any], create_cfg: Mapping[str, Any]) -> tuple[EasyDict, EasyDict, type]:
+    """Return the defaults of a main config, the config over them, and the class of its policy; nothing is checked.
+
+    Raises:
+        ConfigError: a class that the create config names is not found.
+    """
+    user, create = sections.copied(cfg, "main_config"), sections.copied(create_cfg, "create_config")
+    check_create(create)
+    defaults, _, policy_cls = _main_defaults(user, create)
+    return defaults, sections.merged(defaults, user), policy_cls
+
+
+def _main_defaults(user: EasyDict, create: EasyDict) -> tuple[EasyDict, type, type]:
+    """Return what the main config would be without the user's, and the classes of env and policy."""
     create.setdefault("replay_buffer", EasyDict(type="advanced"))
     # The policy that is built in every process is the one with a command mode, as in the serial mode.
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
@@ -156,7 +169,12 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
             f"create_config.policy.type {create.policy.type.removesuffix('_command')!r} learns from several replay "
             "buffers (policy.other.replay_buffer.multi_buffer), and the parallel mode has one; run it with -m serial"
         )
-    defaults = EasyDict(env=sections.env_section(env, env_manager, create), policy=policy)
+    return EasyDict(env=sections.env_section(env, env_manager, create), policy=policy), env, policy_cls
+
+
+def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
+    refuse_misspelt_sections(user, {})
+    defaults, env, policy_cls = _main_defaults(user, create)
     check_keys(user, defaults, strict, policy_cls)
     check_values(user, defaults)
     make_whole(user)

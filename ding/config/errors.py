@@ -11,7 +11,8 @@
     |   `-- MissingConfigError (AssertionError)   main_config, create_config or system_config is not there
     |-- UnknownTypeError (KeyError)          a ``type`` that no registry knows
     |-- ConfigImportError (ImportError)      an entry of ``import_names`` cannot be imported
-    |-- UnknownKeyError                      strict mode: a misspelt key, or one that nobody reads
+    |-- UnknownKeyError                      a misspelt key, or one that nobody reads: in strict mode, of an override,
+    |                                        or of a whole section
     |-- ConfigTrustError                     a run of others needs code that only --trust imports
     |-- ConfigValueError (AssertionError)    a key is missing or holds what it cannot hold
     |-- ExperimentDirError (OSError)         the experiment folder cannot be made
@@ -65,7 +66,7 @@ class ConfigImportError(ConfigError, ImportError):
 
 
 class UnknownKeyError(ConfigError):
-    """Strict mode: a key is misspelt, or nobody reads it. ``texts`` has a sentence for each one."""
+    """A key is misspelt, or nobody reads it. ``texts`` has a sentence for each one."""
 
     def __init__(self, message: str, texts: Sequence[str] = ()) -> None:
         super().__init__(message)

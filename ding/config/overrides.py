@@ -6,27 +6,109 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.config.errors import ConfigValueError
+from ding.config.checks.keys import CREATE_KEYS, OPTIONAL_KEYS, SERIAL_CREATE_KEYS, misspelt_in_create, unknown_keys
+from ding.config.compile import whole_config
+from ding.config.compile_parallel import whole_main_config
+from ding.config.errors import ConfigError, ConfigValueError, UnknownKeyError
+from ding.config.resolve import class_of, defaults_of
+from ding.utils import did_you_mean
 
+_TOP_KEYS = OPTIONAL_KEYS[""]
 _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "-inf": float("-inf")}
 
 
 def apply_overrides(texts: Iterable[str], configs: Mapping[str, EasyDict]) -> None:
+    """Set keys of configs, as :func:`apply_values`; each text is ``KEY=VALUE``, the value a Python literal or a text.
+
+    Raises:
+        ConfigError: a text has no ``=``, or a key is wrong.
+    """
+    apply_values(map(parsed, texts), configs)
+
+
+def apply_values(values: Iterable[tuple[str, Any]], configs: Mapping[str, EasyDict]) -> None:
     """Set keys of configs, which are changed; checks of the compiled config then judge them like those of a file.
 
     Args:
-        texts: each ``KEY=VALUE``. The key is the path in ``main_config``, or begins with the name of another config, as
-            in ``create_config.policy.type=dqn``. The value is a Python literal, or else a text.
-        configs: by their name: ``main_config``, ``create_config``, ``system_config``.
+        values: key and value. The key is the path in ``main_config``, or begins with the name of another config, as in
+            ``create_config.policy.type``; or it is a name alone, such as ``batch_size``, which one key of the whole
+            config has (the one nearest to the top).
+        configs: by their name: ``main_config``, ``create_config``, and ``system_config`` in the parallel mode.
 
     Raises:
-        ConfigValueError: a text has no ``=`` or no key, or its path leads through something that is no section.
+        ConfigValueError: no key has this name, or several have; or the path leads through something that is no section.
+        UnknownKeyError: the path is misspelt, or nobody reads the key there.
     """
-    for text in texts:
-        key, value = parsed(text)
-        path = key.split(".")
-        root = path.pop(0) if path[0] in configs and len(path) > 1 else "main_config"
+    given, short = {name: EasyDict() for name in configs}, []
+    for key, value in values:
+        root, path = _place_of(key, configs)
+        if len(path) == 1 and root == "main_config" and path[0] not in _TOP_KEYS:
+            short.append((key, value))
+            continue
         set_key(configs[root], path, value)
+        set_key(given[root], path, value)
+    if short:
+        _, whole, _ = _whole(configs)
+        for key, value in short:
+            set_key(configs["main_config"], _path_of(key, whole), value)
+    if any(given.values()):
+        _refuse_unread(given, configs)
+
+
+def _place_of(key: str, configs: Mapping[str, EasyDict]) -> tuple[str, list[str]]:
+    """The config that a key is in, and its path there."""
+    path = key.split(".")
+    root = path.pop(0) if path[0] in configs and len(path) > 1 else "main_config"
+    known = {"main_config": _TOP_KEYS, "create_config": CREATE_KEYS | SERIAL_CREATE_KEYS}.get(root)
+    if known is None or (len(path) == 1 and root == "main_config"):
+        return root, path
+    names = {*known, *configs[root]}
+    if path[0] not in names:
+        raise ConfigValueError(f"{key}: {root} has no section {path[0]!r}.{did_you_mean(path[0], names)}")
+    return root, path
+
+
+def _whole(configs: Mapping[str, EasyDict]) -> tuple[EasyDict, EasyDict, type]:
+    compiled = whole_main_config if "system_config" in configs else whole_config
+    return compiled(configs["main_config"], configs["create_config"])
+
+
+def _refuse_unread(given: Mapping[str, EasyDict], configs: Mapping[str, EasyDict]) -> None:
+    """Refuse overrides that are misspelt or that nobody reads."""
+    try:
+        defaults, _, policy = _whole(configs)
+    except ConfigError:
+        return  # the run says so itself
+    found = unknown_keys(given["main_config"], defaults, policy)
+    found += misspelt_in_create(given.get("create_config", {}), _manager_defaults(configs["create_config"]))
+    if found:
+        raise UnknownKeyError("the config has unknown keys: " + " ".join(found), found)
+
+
+def _manager_defaults(create: EasyDict) -> EasyDict:
+    cls = class_of("env_manager", create.env_manager, "create_config.env_manager")
+    return defaults_of(cls, "create_config.env_manager")
+
+
+def _path_of(name: str, config: Mapping[str, Any]) -> list[str]:
+    """The path of the key of this name that is nearest to the top."""
+    paths = _paths(config)
+    found = [path for path in paths if path[-1] == name]
+    nearest = [path for path in found if len(path) == min(map(len, found))]
+    if len(nearest) == 1:
+        return nearest[0]
+    if not found:
+        raise ConfigValueError(f"{name}: the config has no such key.{did_you_mean(name, {path[-1] for path in paths})}")
+    raise ConfigValueError(f"{name}: give one of {', '.join('.'.join(path) for path in nearest)}")
+
+
+def _paths(config: Mapping[str, Any]) -> list[list[str]]:
+    paths: list[list[str]] = []
+    for key, value in config.items():
+        paths.append([str(key)])
+        if isinstance(value, Mapping):
+            paths += [[str(key), *path] for path in _paths(value)]
+    return paths
 
 
 def parsed(text: str) -> tuple[str, Any]:

@@ -10,7 +10,7 @@ addresses; it can be given in the place of the config file.
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from easydict import EasyDict
@@ -53,8 +53,13 @@ def dist_prepare_config(
     coordinator_port: int | None = None,
     learner_port: int | None = None,
     collector_port: int | None = None,
+    *,
+    overrides: Sequence[str] = (),
 ) -> str:
     """Check a config and write down where its processes will be; returns the path of that file.
+
+    Args:
+        overrides: ``KEY=VALUE`` each, for all processes, as ``-o`` of the command line.
 
     Raises:
         ConfigError: the config is wrong.
@@ -68,6 +73,7 @@ def dist_prepare_config(
         "coordinator_port": coordinator_port,
         "learner_port": learner_port,
         "collector_port": collector_port,
+        "overrides": list(overrides),
     }
     return write_prepared(filename, settings)
 

@@ -15,6 +15,7 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config, read_config
+from ding.config.checks.keys import refuse_misspelt_sections
 from ding.config.experiment_dir import ExperimentLock, unused_dir_removed
 from ding.config.own.reading import import_if_own
 from ding.config.own.record import read_run_code, record_network
@@ -251,6 +252,7 @@ def load_input(input_cfg: InputConfig | None, commanded: bool = False) -> tuple[
         main, create = (EasyDict(deepcopy(one)) for one in input_cfg)
     else:
         raise ConfigValueError("the config must be a path or a pair (main_config, create_config)")
+    refuse_misspelt_sections(main, create)
     if not isinstance(dig(create, "policy").get("type"), str):
         raise ConfigValueError("create_config.policy.type is missing: it must be the name of a registered policy")
     if commanded:

@@ -121,10 +121,10 @@ def test_a_run_without_an_update_says_so_and_why(caplog) -> None:
 
 
 def test_overrides_are_of_all_configs_and_checked_like_the_file(caplog) -> None:
-    overrides = ["-o", "create_config.policy.type=c51", "-o", "policy.learn.bach_size=3"]
-    warnings = lines_of(caplog, "--env-step", "4", *overrides)
-    assert read_config("exp_seed0/total_config.py")[1].policy.type == "c51"
-    assert any("policy.learn.bach_size=3: did you mean policy.learn.batch_size?" in line for line in warnings)
+    lines_of(caplog, "--env-step", "4", "-o", "create_config.policy.type=c51", "-o", "batch_size=3")
+    main_config, create_config = read_config("exp_seed0/total_config.py")
+    assert (create_config.policy.type, main_config.policy.learn.batch_size) == ("c51", 3)
+    assert "batch_size" not in main_config
 
 
 def test_a_missing_package_is_installed_with_the_constraints() -> None:

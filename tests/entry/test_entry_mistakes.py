@@ -107,6 +107,18 @@ MISTAKES = {
     "env.collector_env_num=0": "env.collector_env_num: expected a whole number of at least 1, got 0",
     "env.evaluator_env_num=3": "env.n_evaluator_episode is 1, but env.evaluator_env_num is 3: each env plays an",
     "policy.learn=3": "policy.learn: expected a dict, got 3",
+    "nonsense=1": "nonsense: the config has no such key. ",
+    "batch_sise=7": "batch_sise: the config has no such key. Did you mean 'batch_size'?",
+    "type=7": "type: give one of ",
+    "policy.learn.bach_size=3": "the config has unknown keys: policy.learn.bach_size=3: did you mean policy.learn.b",
+    "policy.learn.nonsense=3": "the config has unknown keys: policy.learn.nonsense=3: DQN",
+    "polciy.learn.batch_size=7": "polciy.learn.batch_size: main_config has no section 'polciy'. Did you mean 'policy'?",
+    "create_config.polciy.type=dqn": "create_config.polciy.type: create_config has no section 'polciy'. Did you mean",
+    "create_config.env_manager.auto_rest=1": "the config has unknown keys: create_config.env_manager.auto_rest=1: did",
+    "learning_rate=[1, 2]": "policy.learn.learning_rate: expected a number of at least 0, got [1, 2]",
+    "policy.learn.target_update_freq=[1]": "policy.learn.target_update_freq: expected a number, got [1]",
+    "policy.collect.n_sample=(1, 2)": "policy.collect.n_sample: expected a whole number of at least 1, got (1, 2)",
+    "policy.priority=[1]": "policy.priority: expected True or False, got [1]",
     "env=[1]": "env: expected a dict, got [1]",
     "policy.collect.n_sample=None": "how much to collect is unknown: pass n_sample, or set policy.collect.n_sample",
     "policy.cuda=yes": "policy.cuda: expected True or False, got 'yes'",
@@ -203,9 +215,12 @@ PARALLEL = {
     "policy.other.eps.decay=0": "policy.other.eps.decay: expected a number of at least 1, got 0",
     "env.stop_value=high": "main_config.env.stop_value must be a number, got 'high'",
     "create_config.comm_learner.type=flask": "create_config.comm_learner.type: no comm_learner is registered as",
-    "create_config.comander.type=solo": "create_config.comander: there is no such key; did you mean create_config.com",
+    "create_config.comander.type=solo": "create_config.comander.type: create_config has no section 'comander'. Did you",
     "create_config.policy.type=dqm_command": "create_config.policy.type: no policy is registered as 'dqm'. Did you",
     "system_config.coordinator.port=70000": "system_config.coordinator.port must be",
+    "batch_sise=7": "batch_sise: the config has no such key. Did you mean 'batch_size'?",
+    "polciy.learn.batch_size=7": "polciy.learn.batch_size: main_config has no section 'polciy'. Did you mean 'policy'?",
+    "policy.learn.bach_size=7": "the config has unknown keys: policy.learn.bach_size=7: did you mean policy.learn.batc",
     "system_config.coordnator.port=1": "system_config.coordnator: there is no such key; did you mean system_config.c",
     "system_config.communication_mode=smoke": "system_config.communication_mode",
 }
@@ -237,9 +252,13 @@ def raised_in_python(key, pipeline, read, path, **limits):
     """The sentence of the exception, with one key of the config changed."""
     configs = read(path)
     names = ("main_config", "create_config", "system_config")
-    apply_overrides([key], dict(zip(names, configs)))
-    with pytest.raises(Exception) as raised:
+
+    def run() -> None:
+        apply_overrides([key], dict(zip(names, configs)))
         pipeline(configs, **limits)
+
+    with pytest.raises(Exception) as raised:
+        run()
     return sentence_of(raised.value)
 
 

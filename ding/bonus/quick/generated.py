@@ -12,8 +12,8 @@ import ding
 from ding.bonus.common import AgentConfigError
 from ding.bonus.core.agent import Agent
 from ding.bonus.support import supported_algo
-from ding.config import ConfigValueError, compile_config
-from ding.config.overrides import set_key
+from ding.config import compile_config
+from ding.config.overrides import apply_values
 from ding.utils import POLICY_REGISTRY, did_you_mean
 
 # Types of this package whose config follows from the env; the others need more than that: data sets, demonstrations,
@@ -79,37 +79,5 @@ def compiled(main: Mapping[str, Any], create: Mapping[str, Any], strict: bool = 
 
 
 def apply_short_overrides(overrides: Mapping[str, Any], main: EasyDict, create: EasyDict) -> None:
-    """Set keys of ``main``, which is changed.
-
-    Args:
-        overrides: values by their path in the main config, such as ``policy.learn.batch_size``, or by a name alone,
-            such as ``batch_size``, where one key of the whole config has it (the one nearest to the top).
-
-    Raises:
-        ConfigValueError: no key has this name, or several have.
-    """
-    whole = compiled(main, create)
-    for name, value in overrides.items():
-        path = name.split(".") if "." in name else _path_of(name, whole)
-        set_key(main, path, value)
-
-
-def _path_of(name: str, config: Mapping[str, Any]) -> list[str]:
-    """The path of the key of this name that is nearest to the top."""
-    paths = _paths(config)
-    found = [path for path in paths if path[-1] == name]
-    nearest = [path for path in found if len(path) == min(map(len, found))]
-    if len(nearest) == 1:
-        return nearest[0]
-    if not found:
-        raise ConfigValueError(f"{name}: the config has no such key.{did_you_mean(name, {path[-1] for path in paths})}")
-    raise ConfigValueError(f"{name}: give one of {', '.join('.'.join(path) for path in nearest)}")
-
-
-def _paths(config: Mapping[str, Any]) -> list[list[str]]:
-    paths: list[list[str]] = []
-    for key, value in config.items():
-        paths.append([key])
-        if isinstance(value, Mapping):
-            paths += [[key, *path] for path in _paths(value)]
-    return paths
+    """Set keys of the configs, which are changed, by their path or name; see ``ding.config.overrides.apply_values``."""
+    apply_values(overrides.items(), {"main_config": main, "create_config": create})

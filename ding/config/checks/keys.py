@@ -41,13 +41,6 @@ _OPTIONAL_TEXT: dict[str, str] = {
         "learn collect eval other random_collect_size expert_random_collect_size transition_with_policy_data "
         "load_path unroll_len n_sample n_episode batch_size"
     ),
-    "policy.model": (
-        "type import_names obs_shape action_shape encoder_hidden_size_list dueling head_hidden_size head_layer_num "
-        "activation norm_type action_space twin_critic share_encoder actor_head_hidden_size critic_head_hidden_size "
-        "actor_head_layer_num critic_head_layer_num v_min v_max n_atom num_quantiles init_bias agent_num "
-        "global_obs_shape hidden_size_list sigma_type fixed_sigma_value bound_type dropout noise res_link_shape "
-        "collector_env_num agent_obs_shape actor_hidden_size_list critic_hidden_size_list"
-    ),
     "policy.learn": ("learner batch_size train_epoch resume_training ignore_done run_state_freq cfg_type"),
     "policy.learn.learner": "type import_names load_path learner_num send_policy_freq",
     "policy.learn.learner.dataloader": "chunk_size",
@@ -97,13 +90,16 @@ CREATE_KEYS = frozenset(
         *("replay_buffer", "evaluator", "reward_model", "world_model", "league"),
     )
 )
-_SERIAL_CREATE_KEYS = {"rnd_reward_model", "episodic_reward_model", "model", "import_names", "exp_name"}
+#: Further ones of serial pipelines.
+SERIAL_CREATE_KEYS = {"rnd_reward_model", "episodic_reward_model", "model", "import_names", "exp_name"}
 
 # Sections whose keys belong to code that is not ours: there, a key beside the correctly spelt one is not a misspelling.
-FREE_SECTIONS = ("env", "policy.model")
+FREE_SECTIONS = ("env",)
 
 # Sections of which everything is read by the policy or by the parts that run it.
 CLOSED_SECTIONS = ("policy", "policy.learn", "policy.collect", "policy.eval", "policy.other", "policy.other.eps")
+
+_NEEDED_SECTIONS = ("env", "policy", "env_manager")
 
 _CUTOFF = 0.84
 
@@ -127,11 +123,46 @@ def check_keys(
     Raises:
         UnknownKeyError: ``strict`` and at least one such key; the message lists them all.
     """
-    found = list(found_before) + list(_Keys(defaults, policy).unknown(user, defaults, ""))
+    found = [*found_before, *unknown_keys(user, defaults, policy)]
     if found and strict:
         raise UnknownKeyError("the config has unknown keys: " + " ".join(found), found)
     for text in found:
         logger.warning("config key %s", text)
+
+
+def unknown_keys(user: Mapping[str, Any], defaults: Mapping[str, Any], policy: type | None = None) -> list[str]:
+    """Return a text for each key that looks misspelt or that nobody reads; the arguments are those of check_keys."""
+    return list(_Keys(defaults, policy).unknown(user, defaults, ""))
+
+
+def refuse_misspelt_sections(main: Mapping[str, Any], create: Mapping[str, Any]) -> None:
+    """Raise for a section whose name is misspelt: nothing of it would be read.
+
+    Args:
+        main, create: the main config and the create config, as they are written.
+
+    Raises:
+        UnknownKeyError: with the name as written and as it is known. A section next to the one of the correct name may
+            be the user's own.
+    """
+    places = {"": (main, OPTIONAL_KEYS[""]), "create_config.": (create, CREATE_KEYS | SERIAL_CREATE_KEYS)}
+    found = [
+        f"{where}{key}={reprlib.repr(value)}: did you mean {where}{near}?"
+        for where, (config, known) in places.items()
+        for key, value in config.items()
+        if isinstance(value, Mapping)
+        and key not in known
+        and (near := _missing_section(str(key), config) or _nearest(str(key), set(known))) is not None
+        and near not in config
+    ]
+    if found:
+        raise UnknownKeyError(" ".join(found), found)
+
+
+def _missing_section(key: str, config: Mapping[str, Any]) -> str | None:
+    """The section that every run needs, that ``config`` lacks, and that resembles ``key`` at least a little."""
+    near = difflib.get_close_matches(key, [name for name in _NEEDED_SECTIONS if name not in config], n=1)
+    return near[0] if near else None
 
 
 def misspelt_in_create(create: Mapping[str, Any], env_manager: Mapping[str, Any]) -> list[str]:
@@ -142,7 +173,7 @@ def misspelt_in_create(create: Mapping[str, Any], env_manager: Mapping[str, Any]
         env_manager: the defaults of the class of the env manager.
     """
     manager = create.get("env_manager")
-    places = {"create_config": (create, CREATE_KEYS | _SERIAL_CREATE_KEYS)}
+    places = {"create_config": (create, CREATE_KEYS | SERIAL_CREATE_KEYS)}
     if isinstance(manager, Mapping):
         places["create_config.env_manager"] = manager, OPTIONAL_KEYS["env.manager"] | env_manager.keys()
     return [
@@ -196,6 +227,8 @@ class _Keys:
         self, user: Mapping[str, Any], defaults: Mapping[str, Any], section: str, table: str | None = None
     ) -> Iterator[str]:
         """A text for each key that is misspelt or not read; ``table``: of which section the optional keys are."""
+        if section == "policy.model":
+            return  # whose keys these are shows when the network is made, which refuses what it does not take
         buffers = section == "policy.other.replay_buffer" and bool(user.get("multi_buffer"))
         known = {str(key) for key in defaults} | OPTIONAL_KEYS.get(table or section, frozenset())
         known |= self._declared.get(section, set()) if self._closed else COMMON_KEYS.get(section, frozenset())

@@ -8,7 +8,7 @@ the code that reads it.
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from numbers import Real
 from typing import Any, NamedTuple, TypeGuard
 
@@ -180,8 +180,19 @@ def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) ->
         if isinstance(value, str) and value in SWITCH_WORDS.get(path, ()):
             continue
         expected = _without_value(path, default) if value is None else _expected(value, default, RANGES.get(path))
+        if expected is None and path.startswith("policy."):
+            expected = _single(value, default)
         if expected is not None:
             yield f"{path}: expected {expected}, got {value!r}"
+
+
+def _single(value: object, default: object) -> str | None:
+    """What a collection should have been in the place of a number or a switch; ``None`` when it may be right."""
+    if not isinstance(value, (Mapping, Sequence, Set)) or isinstance(value, (str, bytes)):
+        return None
+    if isinstance(default, bool):
+        return "True or False"
+    return "a number" if is_number(default) else None
 
 
 def _without_value(path: str, default: object) -> str | None:
@@ -197,6 +208,8 @@ def _expected(value: object, default: object, allowed: Range | None) -> str | No
         # A switch in place of a section turns it off, in configs of the original.
         return "a dict" if isinstance(value, str) or is_number(value) else None
     if allowed is not None and is_number(default) and isinstance(value, Mapping):
+        return allowed.text()
+    if allowed is not None and isinstance(value, (Sequence, Set)):
         return allowed.text()
     if allowed is not None and (isinstance(value, str) or (is_number(value) and not allowed.holds(value))):
         return allowed.text()

@@ -49,7 +49,7 @@ _WORKER = f"name=module_name {_COORDINATOR}"
 _DIST = {
     "config": (
         "dist_prepare_config",
-        "platform coordinator_host coordinator_port learner_host learner_port collector_host collector_port",
+        "platform coordinator_host coordinator_port learner_host learner_port collector_host collector_port overrides",
     ),
     "coordinator": (
         "dist_launch_coordinator",
@@ -147,6 +147,8 @@ def _dist(options: Options) -> None:
     module = options.module
     if module not in _DIST:
         raise ConfigValueError(f"-m dist: which module? -M {module or ''} is none.{did_you_mean(module or '', _DIST)}")
+    if options.overrides and module != "config":
+        raise ConfigValueError("-o: all roles have one config; give -o to ding -m dist -M config, and roles its file")
     # An aggregator in a pod needs none.
     alone = module == "learner_aggregator" and options.config is None and options.env is None
     path = None if alone else str(_config_path(options)[0])
@@ -177,11 +179,10 @@ def _picked(options: Options, names: str) -> dict[str, Any]:
 
 def _eval(options: Options) -> None:
     from ding.entry.application_entry import eval as evaluate
-    from ding.entry.serial_entry import load_input
     from ding.entry.view.views import console_lines
 
     returns = {}
-    for seed, configs in _runs(options, load_input, resume=False):
+    for seed, configs in _runs(options, _load_alone, resume=False):
         with console_lines():
             model = _network(options, configs[0])
             returns[str(seed)] = evaluate(configs, seed=seed, **model, **_picked(options, "load_path replay_path"))
@@ -192,14 +193,13 @@ def _eval(options: Options) -> None:
 
 def _collect_demo_data(options: Options) -> None:
     from ding.entry import application_entry
-    from ding.entry.serial_entry import load_input
     from ding.entry.view.views import console_lines
 
     if not options.collect_count:
         raise ConfigValueError(f"-m {options.mode}: give --collect-count, the number of samples or episodes")
     collect = getattr(application_entry, options.mode)
     names = "collect_count expert_data_path=data_path state_dict_path=load_path"
-    for seed, configs in _runs(options, load_input, resume=False):
+    for seed, configs in _runs(options, _load_alone, resume=False):
         with console_lines():
             collect(configs, seed=seed, **_network(options, configs[0]), **_picked(options, names))
 
@@ -209,6 +209,13 @@ def _network(options: Options, main: Mapping[str, Any]) -> dict[str, Any]:
     experiment = None if options.load_path is None else _experiment_folder(Path(options.load_path))
     model = None if experiment is None else build_network(experiment, main.get("policy", {}).get("model", {}))
     return {} if model is None else {"model": model}
+
+
+def _load_alone(input_cfg: Any) -> tuple[EasyDict, EasyDict]:
+    """The configs of a run, of which one process plays the policy."""
+    from ding.entry.serial_entry import load_input, without_roles
+
+    return without_roles(*load_input(input_cfg))
 
 
 def _config_path(options: Options) -> tuple[Path, bool]:

@@ -11,6 +11,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
 from ding.config.experiment_dir import ExperimentLock
+from ding.config.overrides import apply_overrides
 from ding.entry.parallel.places import set_folder
 from ding.interaction import read_run_token, write_run_token
 from ding.utils.credentials import RUN_TOKEN_VARIABLE, own_token
@@ -109,6 +110,8 @@ def _compile(filename: str, settings: dict[str, Any], save: bool, lock: Experime
             f"system_config.backend is {system.backend!r}, of which ding -m parallel starts all roles; processes that "
             "are started one by one need 'flask_fs'"
         )
+    configs = {"main_config": main, "create_config": create, "system_config": system}
+    apply_overrides(settings.get("overrides", ()), configs)
     if lock is not None:
         lock.take(str(main.get("exp_name", "")))
     return compile_config_parallel(main, create, system, **options)

@@ -14,7 +14,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import compile_config
-from ding.config.overrides import apply_overrides, set_key
+from ding.config.overrides import apply_overrides, apply_values
 from ding.entry.pipelines.onpolicy import serial_pipeline_onpolicy
 from ding.entry.serial_entry import InputConfig, load_input, serial_pipeline
 from ding.entry.sweep.parameters import Parameter
@@ -145,7 +145,7 @@ class Sweep:
         """Compile the config with a value of each parameter, so that a wrong key ends the sweep before it begins."""
         main, create = self._configs()
         for parameter in self.parameters:
-            set_key(main, parameter.key.split("."), parameter.first)
+            _set(main, create, parameter.key, parameter.first)
         compile_config(main, seed=self.seed, auto=True, create_cfg=create, save_cfg=False, strict=True)
 
     def _configs(self) -> tuple[EasyDict, EasyDict]:
@@ -156,7 +156,7 @@ class Sweep:
     def _try(self, trial: Any, configs: tuple[EasyDict, EasyDict]) -> tuple[Any, float | None]:
         main, create = deepcopy(configs)
         for parameter in self.parameters:
-            set_key(main, parameter.key.split("."), parameter.suggest(trial))
+            _set(main, create, parameter.key, parameter.suggest(trial))
         main.exp_name = str(Path(self.folder) / f"trial{trial.number}")
         on_policy = compile_config(main, auto=True, create_cfg=create, save_cfg=False).policy.on_policy
         pruning = _Pruning(trial)
@@ -185,6 +185,10 @@ class _Pruning(RunCallback):
             self._trial.report(status.last_return, status.env_step)
         self.pruned = not status.solved and bool(self._trial.should_prune())
         return not self.pruned
+
+
+def _set(main: EasyDict, create: EasyDict, key: str, value: Any) -> None:
+    apply_values([(key, value)], {"main_config": main, "create_config": create})
 
 
 def _work(sweep: Sweep, trials: int, worker: int) -> None:

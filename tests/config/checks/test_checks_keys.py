@@ -112,3 +112,29 @@ def test_keys_that_a_policy_reads_only_where_they_are_given_are_known(kind, poli
     create = {"env": {"type": "cartpole"}, "env_manager": {"type": "base"}, "policy": {"type": kind}}
     main = {"env": {"collector_env_num": 1}, "policy": policy}
     compile_config(EasyDict(main), auto=True, create_cfg=EasyDict(create), save_cfg=False, strict=True)
+
+
+def test_keys_of_a_network_are_judged_by_the_network():
+    """A network of the user's, which may be handed in later, has keys that resemble those of ours."""
+    accept(DQNPolicy, model={"hidden_size": 3, "obs_shapes": [4], "encoder_hidden_size_lists": [4]})
+
+
+@pytest.mark.parametrize(
+    ("main", "create", "text"),
+    [
+        ({"polciy": {"model": {}}}, {}, "polciy={'model': {}}: did you mean policy?"),
+        ({"evn": {"env_id": 1}}, {}, "evn={'env_id': 1}: did you mean env?"),
+        (
+            {},
+            {"env_manger": {"type": "base"}},
+            "create_config.env_manger={'type': 'base'}: did you mean create_config.env",
+        ),
+    ],
+)
+def test_a_section_that_is_misspelt_is_refused(main, create, text):
+    create = {"policy": {"type": "dqn"}, "env": {"type": "gymnasium"}, **create}
+    with pytest.raises(UnknownKeyError) as caught:
+        compile_config(main, auto=True, create_cfg=create, save_cfg=False)
+    assert str(caught.value).startswith(text)
+    # One next to the section of the correct name is the user's.
+    check_keys({"env": {}, "envs": {"my": 1}}, {"env": {}}, strict=False)

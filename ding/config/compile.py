@@ -75,10 +75,8 @@ def compile_config(
     user = sections.copied(cfg, "the main config")
     create = sections.copied({} if create_cfg is None else create_cfg, "create_cfg")
     refuse_misspelt_sections(user, create)
-    given: Classes = {
-        "env": env, "env_manager": env_manager, "policy": policy, "learner": learner, "collector": collector,
-        "evaluator": evaluator, "buffer": buffer, "reward_model": reward_model, "world_model": world_model,
-    }  # fmt: skip
+    classes = (env, env_manager, policy, learner, collector, evaluator, buffer, reward_model, world_model)
+    given: Classes = dict(zip(_PARTS, classes))
     if auto:
         given = _named_classes(create, given)
     defaults, evaluator = _defaults(user, create, given, auto)

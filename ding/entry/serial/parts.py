@@ -14,9 +14,9 @@ from easydict import EasyDict
 
 from ding.config.checks.values import check_buffer_fits
 from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
-from ding.entry.serial.shape_check import check_model_shapes, check_observations
+from ding.entry.serial.shape_check import check_model_shapes, check_obs_shape, check_observations
 from ding.envs import create_env_manager, get_vec_env_setting
-from ding.policy import Policy, create_policy
+from ding.policy import Policy, create_policy, get_policy_cls
 from ding.policy.action_kind import check_action_kind
 from ding.rollout import seed_evaluation
 from ding.utils import LazyWriter, SeedTree, get_rank
@@ -173,6 +173,8 @@ def _build(
     seed_evaluation(evaluator_env, cfg.seed)
     seeds.seed_process("learner", process=rank, use_cuda=cfg.policy.cuda)
     fields = ["learn", "collect", "eval", "command"] if collects else ["learn", "eval"]
+    if model is None:
+        check_obs_shape(get_policy_cls(cfg.policy), cfg.policy.model, evaluator_env)
     policy = create_policy(cfg.policy, model=model, enable_field=fields)
     model_used = policy.learn_mode.get_attribute("model")
     check_action_kind(cfg.policy.type, model_used, evaluator_env, getattr(policy, "acts_in_unit_range", False))

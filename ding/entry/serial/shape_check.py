@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from ding.envs.env.actions import ActionMapping
 from ding.envs.env_manager import EnvDataError
 from ding.policy import Policy
 from ding.policy.action_kind import as_tuple, is_shape
+from ding.utils import did_you_mean
 
 logger = logging.getLogger("ding.entry")
 
@@ -46,31 +47,82 @@ def check_model_shapes(
         num_players: of a game; with several, the observation space may be that of all together, one after the other,
             and actions are not compared.
 
-    A network with fewer outputs than there are actions is warned about: it takes the first ones.
+    A network with fewer outputs than there are actions, but more than one, is warned about: it takes the first ones.
 
     Raises:
         ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit.
     """
+    check_obs_shape(policy_cls, model_cfg, env, num_players)
     if not is_our_network(policy_cls, model_cfg):
         return
-    wanted, found = model_cfg.get("obs_shape"), env.observation_space
     agents = _agent_num(model_cfg, env.action_space)
-    if isinstance(found, spaces.Box) and is_shape(wanted):
-        # What one agent, or player, sees, where there are several.
-        together = agents if num_players == 1 else num_players
-        seen = found.shape[1:] if together is not None and found.shape[:1] == (together,) else found.shape
-        if as_tuple(wanted) != seen:
-            raise ConfigValueError(f"policy.model.obs_shape is {wanted}, but observations of the env are {found.shape}")
     wanted, found = model_cfg.get("action_shape"), env.action_space
     count = _action_shape(found, agents) if num_players == 1 else None
     if count is not None and is_shape(wanted) and as_tuple(wanted) != count:
         if isinstance(found, spaces.Box):
             raise ConfigValueError(f"policy.model.action_shape is {wanted}, but actions of the env are {count}")
         shown = count[0] if len(count) == 1 else list(count)
-        if isinstance(found, spaces.Discrete) and as_tuple(wanted) < count:
+        if isinstance(found, spaces.Discrete) and (1,) < as_tuple(wanted) < count:
             logger.warning("policy.model.action_shape is %s: of %d actions the policy takes the first", wanted, shown)
             return
         raise ConfigValueError(f"policy.model.action_shape is {wanted}, but the env has {shown} actions")
+
+
+def check_obs_shape(
+    policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: HasSpaces, num_players: int = 1
+) -> None:
+    """Compare ``policy.model.obs_shape`` with the observation space; the arguments are those of check_model_shapes.
+
+    Raises:
+        ConfigValueError: it does not fit, or networks take no observations of this kind.
+    """
+    wanted = model_cfg.get("obs_shape")
+    if wanted is None or not is_our_network(policy_cls, model_cfg):
+        return
+    # What one agent, or player, sees, where there are several.
+    together = _agent_num(model_cfg, env.action_space) if num_players == 1 else num_players
+    _check_shape("policy.model.obs_shape", wanted, env.observation_space, together)
+
+
+def _check_shape(key: str, wanted: object, space: object, together: int | None) -> None:
+    if isinstance(space, spaces.Dict):
+        _check_dict(key, wanted, space, together)
+    elif isinstance(space, (spaces.Discrete, spaces.Tuple)):
+        if is_shape(wanted):
+            size = f", of {space.n} numbers" if isinstance(space, spaces.Discrete) else ""
+            raise ConfigValueError(
+                f"{key} is {wanted}, but observations of the env are {space}, and networks take arrays: begin "
+                f"env.env_wrapper with {{'type': 'flatten_obs'}}, which makes vectors{size}"
+            )
+    elif isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
+        shape = tuple(int(size) for size in space.shape)
+        seen = shape[1:] if together is not None and shape[:1] == (together,) else shape
+        if isinstance(wanted, (str, float, Mapping)) or (is_shape(wanted) and as_tuple(wanted) != seen):
+            raise ConfigValueError(f"{key} is {wanted!r}, but observations of the env are {shape}")
+
+
+def _check_dict(key: str, wanted: object, space: spaces.Dict, together: int | None) -> None:
+    if isinstance(wanted, Mapping):
+        for name, part in wanted.items():
+            if name not in space.spaces:
+                raise ConfigValueError(
+                    f"{key}.{name} is {part}, but observations of the env have no {name!r}.{did_you_mean(name, space)}"
+                )
+            _check_shape(f"{key}.{name}", part, space[name], together)
+    elif is_shape(wanted) and as_tuple(wanted) not in set(_shapes(space, together)):
+        parts = {name: part.shape if part.shape is not None else part for name, part in space.items()}
+        raise ConfigValueError(f"{key} is {wanted}, but observations of the env are a dict of {parts}")
+
+
+def _shapes(space: spaces.Space[Any], together: int | None) -> Iterator[tuple[int, ...]]:
+    """The shapes of the parts of a dict, and those that one agent sees."""
+    if isinstance(space, spaces.Dict):
+        for part in space.spaces.values():
+            yield from _shapes(part, together)
+    elif space.shape is not None:
+        yield tuple(space.shape)
+        if space.shape[:1] == (together,):
+            yield tuple(space.shape[1:])
 
 
 def check_observations(policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: EnvManager) -> None:

@@ -59,6 +59,12 @@ def _check_arguments(model: Callable[..., Any], arguments: Mapping[str, Any]) ->
             raise ConfigValueError(text + did_you_mean(name, known))
         if name in known and _takes_sizes(known[name].annotation) and not _are_sizes(value):
             raise ConfigValueError(f"policy.model.{name}: expected a list of ints, got {value!r}")
+    plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    needed = [name for name, one in known.items() if one.default is one.empty and one.kind in plain]
+    missing = [f"policy.model.{name}" for name in needed if name not in arguments]
+    if missing:
+        text = f"{' and '.join(missing)} must be given: {getattr(model, '__name__', 'the model')} needs"
+        raise ConfigValueError(f"{text} {'them' if len(missing) > 1 else 'it'}")
 
 
 def _takes_sizes(annotation: object) -> bool:

@@ -7,10 +7,15 @@ import pytest
 from gymnasium import spaces
 
 from ding.config import ConfigValueError
+from ding.entry import serial_pipeline
 from ding.entry.serial.shape_check import check_model_shapes
 from ding.model import DQN, PDQN, QACDIST, VAC, ContinuousQAC, DiscreteQAC
 from ding.policy import DQNPolicy
 from ding.policy.action_kind import check_action_kind
+
+
+def observing(space):
+    return SimpleNamespace(observation_space=space, action_space=spaces.Discrete(2))
 
 
 def manager(obs=(4,), action=None):
@@ -34,6 +39,46 @@ def manager(obs=(4,), action=None):
             manager(action=spaces.MultiDiscrete([2, 3])),
             "policy.model.action_shape is [2, 2], but the env has [2, 3] actions",
         ),
+        (
+            {"obs_shape": 16},
+            observing(spaces.Discrete(16)),
+            "policy.model.obs_shape is 16, but observations of the env are Discrete(16), and networks take arrays: "
+            "begin env.env_wrapper with {'type': 'flatten_obs'}, which makes vectors, of 16 numbers",
+        ),
+        (
+            {"obs_shape": 1},
+            observing(spaces.Tuple([spaces.Discrete(2)])),
+            "policy.model.obs_shape is 1, but observations of the env are Tuple(Discrete(2)), and networks take "
+            "arrays: begin env.env_wrapper with {'type': 'flatten_obs'}, which makes vectors",
+        ),
+        (
+            {"obs_shape": 4},
+            observing(spaces.MultiDiscrete([3, 3])),
+            "policy.model.obs_shape is 4, but observations of the env are (2,)",
+        ),
+        ({"obs_shape": "4"}, manager(), "policy.model.obs_shape is '4', but observations of the env are (4,)"),
+        (
+            {"obs_shape": {"a": 4}},
+            manager(),
+            "policy.model.obs_shape is {'a': 4}, but observations of the env are (4,)",
+        ),
+        (
+            {"obs_shape": {"goal": 2}},
+            observing(spaces.Dict(goal=spaces.Box(-1, 1, (3,)))),
+            "policy.model.obs_shape.goal is 2, but observations of the env are (3,)",
+        ),
+        (
+            {"obs_shape": {"gaol": 3}},
+            observing(spaces.Dict(goal=spaces.Box(-1, 1, (3,)))),
+            "policy.model.obs_shape.gaol is 3, but observations of the env have no 'gaol'. Did you mean 'goal'? Known "
+            "names: goal.",
+        ),
+        (
+            {"obs_shape": 2},
+            observing(spaces.Dict(goal=spaces.Box(-1, 1, (3,)))),
+            "policy.model.obs_shape is 2, but observations of the env are a dict of {'goal': (3,)}",
+        ),
+        ({"action_shape": 1}, manager(), "policy.model.action_shape is 1, but the env has 2 actions"),
         (
             {"action_shape": 5},
             manager(action=spaces.Box(-1, 1, (1,), np.float32)),
@@ -70,7 +115,11 @@ def test_a_network_for_the_first_actions_is_warned_about(caplog):
         ({"obs_shape": [4, 84, 84]}, manager((4, 84, 84))),
         ({}, manager()),
         ({"obs_shape": 5, "type": "mine"}, manager()),
-        ({"obs_shape": {"a": 5}, "action_shape": "x"}, manager()),
+        ({"action_shape": "x"}, manager()),
+        ({"obs_shape": {"a": 5}}, observing(spaces.Dict(a=spaces.Box(-1, 1, (5,)), b=spaces.Discrete(2)))),
+        ({"obs_shape": 5}, observing(spaces.Dict(obs=spaces.Box(-1, 1, (5,)), action_mask=spaces.MultiBinary(2)))),
+        ({"obs_shape": 3}, observing(spaces.MultiBinary(3))),
+        ({"obs_shape": 16, "type": "mine"}, observing(spaces.Discrete(16))),
         ({"action_shape": 1}, manager(action=spaces.Box(-1, 1, (1,), np.float32))),
         ({"action_shape": 5}, manager(action=spaces.Box(-1, 1, (1, 5), np.float32))),
         ({"agent_obs_shape": 6, "action_shape": 5}, manager((3, 6), spaces.MultiDiscrete([5, 5, 5]))),
@@ -130,3 +179,22 @@ def test_a_hybrid_of_other_sizes():
 )
 def test_a_kind_that_fits_or_is_not_known(model, space):
     check_action_kind("x", model, manager(action=space))
+
+
+@pytest.mark.parametrize(
+    ("model", "env_id", "sentence"),
+    [
+        ({"obs_shape": 16, "action_shape": 4}, "FrozenLake-v1", r"policy\.model\.obs_shape is 16, .* Discrete\(16\)"),
+        ({"obs_shape": 4, "action_shape": 1}, "CartPole-v1", r"action_shape is 1, but the env has 2 actions"),
+        ({"obs_shape": [2, 2], "action_shape": 2}, "CartPole-v1", r"obs_shape is \[2, 2\], but observations .* \(4,\)"),
+        ({"obs_shape": 4}, "CartPole-v1", r"policy\.model\.action_shape must be given: DQN needs it"),
+        ({}, "CartPole-v1", r"policy\.model\.obs_shape and policy\.model\.action_shape must be given: DQN needs them"),
+    ],
+)
+def test_a_wrong_shape_leaves_no_folder(model, env_id, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    env = {"env_id": env_id, "collector_env_num": 1, "evaluator_env_num": 1, "n_evaluator_episode": 1}
+    create = {"env": {"type": "gymnasium"}, "env_manager": {"type": "base"}, "policy": {"type": "dqn"}}
+    with pytest.raises(ConfigValueError, match=sentence):
+        serial_pipeline(({"exp_name": "exp", "env": env, "policy": {"model": model}}, create))
+    assert list(tmp_path.iterdir()) == []

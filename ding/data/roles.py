@@ -49,6 +49,18 @@ class _Attributes(Protocol):
         """Restore what :meth:`state_dict` returned."""
 
 
+def attribute_of(policy: object, name: str, default: Any = None) -> Any:
+    """Return a setting of a policy (``n_sample``, ``model``, ...), or ``default`` for a policy that has none.
+
+    A policy of a script may have no ``get_attribute``: a mode is asked for its settings this way, and nothing is
+    required of it but what is called.
+    """
+    try:
+        return policy.get_attribute(name)  # type: ignore[attr-defined]
+    except (AttributeError, KeyError, NotImplementedError):
+        return default
+
+
 class LearnMode(_Attributes, Protocol):
     """How a policy learns."""
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeGuard
 from gymnasium import spaces
 
 from ding.config.errors import ConfigValueError
-from ding.data.roles import CollectMode
+from ding.data.roles import CollectMode, attribute_of
 from ding.envs.env.actions import ActionMapping, why_not
 from ding.model import PDQN, DiscreteQAC
 from ding.model.template.q_model import QModel
@@ -85,9 +85,8 @@ def check_collect_mode(policy_cfg: Mapping[str, Any], policy: CollectMode, env: 
     Raises:
         ConfigValueError: they do not fit.
     """
-    try:
-        model = policy.get_attribute("model")
-    except (AttributeError, KeyError, NotImplementedError):  # a policy of the user's
+    model = attribute_of(policy, "model")
+    if model is None:  # a policy of the user's
         return
     check_action_kind(str(policy_cfg.get("type", "")), model, env, acts_in_unit_range(policy))
 

@@ -9,7 +9,10 @@ from ding.rollout.evaluation_result import EvaluationResult as EvaluationResult
 from ding.rollout.players import Game as Game
 from ding.rollout.players import VectorStep as VectorStep
 from ding.rollout.players import as_policies as as_policies
+from ding.rollout.players import collect_setting as collect_setting
 from ding.rollout.players import episode_return as episode_return
+from ding.rollout.players import first_recorded as first_recorded
+from ding.rollout.players import records as records
 from ding.rollout.record import INF as INF
 from ding.rollout.record import EpisodeRecord as EpisodeRecord
 from ding.rollout.record import Segments as Segments

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
-from ding.data.roles import ByEnv, CollectMode, EvalMode
+from ding.data.roles import ByEnv, CollectMode, EvalMode, attribute_of
 from ding.torch_utils import to_ndarray
 
 Return: TypeAlias = float | Sequence[float] | np.ndarray | torch.Tensor
@@ -86,6 +86,21 @@ def as_policies(policy: "Mode | Sequence[Mode]") -> list[Mode]:
     if isinstance(policy, (list, tuple)) and not hasattr(policy, "forward"):
         return list(policy)
     return [policy]  # type: ignore[list-item]
+
+
+def records(policy: Mode) -> bool:
+    """Return whether the steps of a policy are recorded: ``collect_data``, which a scripted opponent has False."""
+    return bool(getattr(policy, "collect_data", True))
+
+
+def first_recorded(policies: Sequence[Mode]) -> Mode:
+    """Return the policy whose settings hold for a battle: the first one that is recorded."""
+    return next(filter(records, policies), policies[0])
+
+
+def collect_setting(policy: Mode, name: str) -> Any:
+    """Return a key of ``policy.collect``; ``None`` without it."""
+    return attribute_of(policy, "cfg", {}).get("collect", {}).get(name)
 
 
 def select(mapping: ByEnv, env_ids: set[int]) -> ByEnv:

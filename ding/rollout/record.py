@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ding.data import EnvBatch, SchemaError, TransitionBatch, is_batched
-from ding.data.roles import CollectMode, Samples, StateDict
+from ding.data.roles import CollectMode, Samples, StateDict, attribute_of
 from ding.rollout.players import VectorStep
 from ding.rollout.trajectory_store import TrajectoryStore
 from ding.torch_utils.data_helper import to_tensor_transitions
@@ -72,14 +72,19 @@ class Segments:
     """
 
     def __init__(self, env_num: int, policy: CollectMode, length: float | None = INF, copies: bool = False) -> None:
+        if not hasattr(policy, "process_transition"):
+            raise TypeError(
+                f"{type(policy).__name__} has no process_transition, which makes the transitions that are recorded; "
+                "a player of a battle that is not recorded has collect_data = False"
+            )
         self._env_num = env_num
         self._policy = policy
         self._copies = copies
         self._in_columns = is_batched(policy.process_transition)
-        self._batched_samples = self._in_columns and is_batched(policy.get_train_sample)
-        sequence_len = int(policy.get_attribute("unroll_len") or 1) if self._batched_samples else 1
+        self._batched_samples = self._in_columns and is_batched(getattr(policy, "get_train_sample", None))
+        sequence_len = int(attribute_of(policy, "unroll_len") or 1) if self._batched_samples else 1
         # With how many of its last steps the next segment begins, where its episode goes on.
-        self._overlap = int(policy.get_attribute("sequence_overlap")) if sequence_len > 1 else 0
+        self._overlap = int(attribute_of(policy, "sequence_overlap", 0)) if sequence_len > 1 else 0
         self._store = TrajectoryStore(env_num, self._in_columns, sequence_len)
         # The most samples that a sequence (a step, where samples are single steps) has given so far, if more than one.
         self._samples_per_sequence = 1.0

@@ -11,7 +11,7 @@ import torch
 
 from ding.data import BaseEnvTimestep, EnvBatch, SchemaError, TimestepBatch, is_batched
 from ding.data.columns import Columns, concat, map_leaves, take
-from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, LearnMode, Samples
+from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, LearnMode, Samples, attribute_of
 from ding.envs.env_manager._normalized import NormalizedEnvManager
 from ding.rl_utils.normalization import Normalization
 from ding.rollout.players import Game, VectorStep, episode_return, own_return, scalar, select
@@ -379,10 +379,7 @@ def drop_abnormal(steps: list[VectorStep]) -> tuple[list[VectorStep], np.ndarray
 
 def statistics_of(policy: "LearnMode | CollectMode | EvalMode") -> Normalization | None:
     """Return the statistics of observations and rewards that belong to a policy; ``None`` for one that keeps none."""
-    try:
-        found = policy.get_attribute("normalization")
-    except (AttributeError, KeyError, NotImplementedError):
-        found = getattr(policy, "normalization", None)
+    found = attribute_of(policy, "normalization", getattr(policy, "normalization", None))
     return found if isinstance(found, Normalization) else None
 
 

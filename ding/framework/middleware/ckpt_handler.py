@@ -3,13 +3,12 @@
 import os
 from typing import Protocol, runtime_checkable
 
-from ding.data.roles import LearnMode
+from ding.data.roles import LearnMode, attribute_of
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles, plays
 from ding.framework.task import Role, current_task
 from ding.torch_utils.weight_checks import check_weights
 from ding.utils.checkpoint import save_checkpoint
-from ding.worker.learner.learner_hook import attribute_of
 
 
 @runtime_checkable

@@ -126,8 +126,9 @@ class SerialCollector(EnvWorker, ISerialCollector):
         if _policy is not None:
             policies = as_policies(_policy)
             for policy in policies:
-                if not hasattr(policy, "get_attribute"):
-                    found = type(policy).__name__
+                missing = [name for name in ("forward", "reset") if not hasattr(policy, name)]
+                if missing:
+                    found = f"{type(policy).__name__}, which has no {' and no '.join(missing)}"
                     raise TypeError(f"{self._instance_name}: expected policy.collect_mode, found an object {found}")
             self._policies = policies
             self._start()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ding.data.roles import Samples
-from ding.rollout import INF
+from ding.rollout import INF, collect_setting, records
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
 from ding.worker.collector.base_serial_collector import (
     SERIAL_CONFIG,
@@ -18,7 +18,8 @@ from ding.worker.collector.base_serial_collector import (
 class BattleEpisodeSerialCollector(SerialCollector):
     """Collects exactly ``n_episode`` episodes of two policies that play against each other.
 
-    The environments are those of :class:`BattleSampleSerialCollector`. The transitions of both policies are recorded.
+    The environments are those of :class:`BattleSampleSerialCollector`. The transitions of both policies are
+    recorded, but for a scripted one that makes none (``collect_data = False`` and no ``process_transition``).
     """
 
     config = {
@@ -29,8 +30,10 @@ class BattleEpisodeSerialCollector(SerialCollector):
 
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
         require_policies(self._policies, 2, 2)
-        self._default_n_episode = self._policies[0].get_attribute("cfg").get("collect", {}).get("n_episode")
-        return [INF, INF]
+        self._default_n_episode = next(filter(None, (collect_setting(p, "n_episode") for p in self._policies)), None)
+        # Unlike where samples are collected, `collect_data` is not heeded where there is something to record.
+        makes_transitions = (records(policy) or hasattr(policy, "process_transition") for policy in self._policies)
+        return [INF if makes else None for makes in makes_transitions]
 
     def collect(
         self,
@@ -62,7 +65,10 @@ class BattleEpisodeSerialCollector(SerialCollector):
         for ended in rollout.play(n_episode, [policy_kwargs or {}] * 2, [{"collect_iter": train_iter}] * 2):
             for player in range(2):
                 infos[player].extend(of_players[player] for _, of_players in ended)
-                if not as_samples:
+                if not as_samples and rollout.segments[player] is not None:
                     episodes[player] += rollout.take_segments(player)
         self._report(train_iter)
-        return [rollout.take_samples(player).samples for player in range(2)] if as_samples else episodes, infos
+        if not as_samples:
+            return episodes, infos
+        recorded = [segments is not None for segments in rollout.segments]
+        return [rollout.take_samples(player).samples if recorded[player] else [] for player in range(2)], infos

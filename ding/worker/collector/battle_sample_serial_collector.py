@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ding.data.roles import Samples
+from ding.data.roles import Samples, attribute_of
 from ding.data.transition_batch import joined_samples
-from ding.rollout import INF
+from ding.rollout import INF, collect_setting, first_recorded, records
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
 from ding.worker.collector.base_serial_collector import (
     SERIAL_CONFIG,
@@ -29,12 +29,12 @@ class BattleSampleSerialCollector(SerialCollector):
 
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
         require_policies(self._policies, 2)
-        first = self._policies[0]
-        n_sample = self._default_n_sample = first.get_attribute("cfg").get("collect", {}).get("n_sample")
+        first = first_recorded(self._policies)
+        n_sample = self._default_n_sample = collect_setting(first, "n_sample")
         length: float = INF
         if n_sample is not None:
-            length = max(first.get_attribute("unroll_len"), math.ceil(n_sample / env_num))
-        return [length if getattr(policy, "collect_data", True) else None for policy in self._policies]
+            length = max(attribute_of(first, "unroll_len", 1), math.ceil(n_sample / env_num))
+        return [length if records(policy) else None for policy in self._policies]
 
     def collect(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ding.data.roles import Samples
+from ding.data.roles import Samples, attribute_of
 from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
 from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, episodes_target
@@ -26,7 +26,7 @@ class EpisodeSerialCollector(SerialCollector):
 
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
         (policy,) = self._policies
-        self._default_n_episode = policy.get_attribute("n_episode")
+        self._default_n_episode = attribute_of(policy, "n_episode")
         return [INF]
 
     def collect(

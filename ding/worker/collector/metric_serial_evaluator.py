@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 
-from ding.data.roles import EvalMode, StateDict
+from ding.data.roles import EvalMode, StateDict, attribute_of
 from ding.torch_utils import to_tensor
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, allreduce_data
 from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME, SaveCheckpoint, SerialEvaluator
@@ -120,7 +120,7 @@ class MetricSerialEvaluator(SerialEvaluator):
         metric = judge.reduce_mean(results)
         if not self._cfg.get("multi_gpu", False):
             return metric
-        device = policy.get_attribute("device")
+        device = attribute_of(policy, "device", "cpu")
         return {
             key: allreduce_data(torch.tensor(float(value), device=device), "avg").item()
             for key, value in metric.items()

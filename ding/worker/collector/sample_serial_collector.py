@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ding.data import is_batched
-from ding.data.roles import Samples, StateDict
+from ding.data.roles import Samples, StateDict, attribute_of
 from ding.data.transition_batch import joined_samples
 from ding.rollout import INF
 from ding.utils import SERIAL_COLLECTOR_REGISTRY
@@ -31,16 +31,18 @@ class SampleSerialCollector(SerialCollector):
 
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
         (policy,) = self._policies
-        cfg, n_sample = policy.get_attribute("cfg"), policy.get_attribute("n_sample")
+        cfg, n_sample = attribute_of(policy, "cfg", {}), attribute_of(policy, "n_sample")
+        unroll_len = attribute_of(policy, "unroll_len", 1)
         self._default_n_sample = n_sample
-        self._on_policy = policy.get_attribute("on_policy")
+        self._on_policy = attribute_of(policy, "on_policy", False)
         corrected = not cfg.get("reference_numerics", False)
         self._keep_surplus = corrected and not self._on_policy
-        any_length = policy.get_attribute("unroll_len") == 1 and not cfg.traj_len_inf
+        whole_episodes = cfg.get("traj_len_inf", False)
+        any_length = unroll_len == 1 and not whole_episodes
         self._cuts = corrected and self._on_policy and any_length and is_batched(policy.get_train_sample)
-        if n_sample is None or cfg.traj_len_inf:
+        if n_sample is None or whole_episodes:
             return [INF]
-        return [max(policy.get_attribute("unroll_len"), math.ceil(n_sample / env_num))]
+        return [max(unroll_len, math.ceil(n_sample / env_num))]
 
     def _forget(self) -> None:
         super()._forget()

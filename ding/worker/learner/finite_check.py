@@ -13,12 +13,11 @@ from typing import Any
 
 import torch
 
-from ding.data.roles import LearnMode
+from ding.data.roles import LearnMode, attribute_of
 from ding.data.safe_file import SafeFileError, write_tree
 from ding.data.transition_batch import TransitionBatch
 from ding.torch_utils.weight_checks import ON_NONFINITE, NonFiniteError
 from ding.utils.names import check_choice
-from ding.worker.learner.learner_hook import attribute_of
 
 log = logging.getLogger(__name__)
 

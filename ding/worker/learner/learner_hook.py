@@ -27,7 +27,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ding.data.roles import LearnMode
+from ding.data.roles import LearnMode, attribute_of
 from ding.torch_utils import CountVar
 from ding.torch_utils.weight_checks import check_weights
 from ding.utils import did_you_mean, write_scalars
@@ -209,14 +209,6 @@ def save_learner_checkpoint(engine: Engine) -> str:
     engine.saver.save(path, state)
     engine.info(f"{engine.instance_name} saved the checkpoint {path}")
     return path
-
-
-def attribute_of(policy: LearnMode, name: str) -> Any:
-    """An attribute of a policy; None for a policy of the user's that has no such one."""
-    try:
-        return policy.get_attribute(name)
-    except (AttributeError, KeyError, NotImplementedError):
-        return None
 
 
 class LogShowHook(LearnerHook):

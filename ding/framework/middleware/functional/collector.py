@@ -21,6 +21,7 @@ from ding.rollout import (
     VectorStepper,
     as_network_input,
     as_policies,
+    records,
     v1_interface,
 )
 from ding.torch_utils import to_ndarray, to_tensor
@@ -105,10 +106,7 @@ class CountedRollout:
         return Rollout(
             self.env,
             policies,
-            [
-                Segments(self.env.env_num, policy, self._length) if getattr(policy, "collect_data", True) else None
-                for policy in policies
-            ],
+            [Segments(self.env.env_num, policy, self._length) if records(policy) else None for policy in policies],
             self._episodes,
             Game(len(policies)) if len(policies) > 1 else None,
             None if all(is_batched(policy.forward) for policy in policies) else as_network_input,

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from ding.data.roles import attribute_of
 from ding.torch_utils.weight_checks import check_weights
 from ding.utils.checkpoint import read_checkpoint, remove_checkpoint
 from ding.worker.learner.learner_hook import (
     Engine,
     LearnerHook,
-    attribute_of,
     checked_freq,
     save_learner_checkpoint,
 )

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from ding.model.common.encoder import ConvEncoder
+from ding.model.common.encoder import ConvEncoder, DictEncoder
 from ding.model.common.head import RegressionHead, ReparameterizationHead
 from ding.model.common.shapes import ObsShape, as_shape
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES
 from ding.model.template.vac import check_mode
 from ding.torch_utils.network.run_layers import run_layers
 from ding.utils.names import did_you_mean
@@ -149,20 +150,24 @@ def qac_encoders(
 ) -> tuple[nn.Module, nn.Module, int]:
     """The encoders of actor and critic (one for both with ``share``) and the number of their features.
 
-    A vector is its own features; images get 3x3 convolutions, the first of stride 2.
+    A vector is its own features; images get 3x3 convolutions, the first of stride 2; a dict gets a ``DictEncoder``.
 
     Raises:
-        RuntimeError: an observation that is neither a vector nor an image.
+        RuntimeError: an observation that is neither a vector nor an image nor a dict of these.
         ValueError: an image without ``encoder_hidden_size_list``, or a vector with one.
     """
-    shape = None if isinstance(obs_shape, Mapping) else as_shape(obs_shape, "obs_shape")
+    if isinstance(obs_shape, Mapping):
+        widths = list(hidden_size_list or DEFAULT_HIDDEN_SIZES)
+        encoder = DictEncoder(obs_shape, widths, activation, norm_type)
+        return encoder, encoder if share else DictEncoder(obs_shape, widths, activation, norm_type), widths[-1]
+    shape = as_shape(obs_shape, "obs_shape")
     if isinstance(shape, int):
         if hidden_size_list is not None:
             raise ValueError(
                 f"encoder_hidden_size_list is for images; a vector (obs_shape={obs_shape!r}) goes to the heads as it is"
             )
         return nn.Identity(), nn.Identity(), shape
-    if shape is None or len(shape) != 3:
+    if len(shape) != 3:
         raise RuntimeError(f"obs_shape must have one axis or three (C, H, W), got {obs_shape!r}")
     if not hidden_size_list:
         raise ValueError(f"images (obs_shape={obs_shape!r}) need encoder_hidden_size_list")

@@ -36,22 +36,22 @@ class ContinuousQAC(ActorCriticModes):
     """A policy over continuous actions in ``[-1, 1]`` and one Q function of state and action, or two.
 
     State: ``actor_head.*``, ``critic_head.*`` (``critic_head.0.*`` and ``critic_head.1.*`` for two), and for images
-    ``actor_encoder.*``, ``critic_encoder.*``; the same again as ``actor.0.*``, ``actor.1.*``, ``critic.0.*``,
+    and dicts ``actor_encoder.*``, ``critic_encoder.*``; the same again as ``actor.0.*``, ``actor.1.*``, ``critic.0.*``,
     ``critic.1.*``.
 
     Arguments:
-        obs_shape: an int or ``(n,)`` for vectors, ``(C, H, W)`` for images.
+        obs_shape: an int or ``(n,)`` for vectors, ``(C, H, W)`` for images, a mapping of names to those for dicts.
         action_shape: number of dimensions of the action; ``{'action_type_shape', 'action_args_shape'}`` for a hybrid.
         action_space: ``regression`` (a deterministic action), ``reparameterization`` (mean and deviation of a normal
             distribution, to be squashed by tanh) or ``hybrid`` (logits of the type, and deterministic arguments).
         twin_critic: whether there are two Q functions.
-        encoder_hidden_size_list: channels of the convolutions over images.
-        share_encoder: whether actor and critic read the same features of images.
+        encoder_hidden_size_list: channels of the convolutions over images; widths of the layers over a dict.
+        share_encoder: whether actor and critic read the same features of images and dicts.
 
     Raises:
         ValueError: an unknown action space, or an encoder that does not fit the observations.
         TypeError: a hybrid ``action_shape`` without its two parts.
-        RuntimeError: ``obs_shape`` has neither one nor three axes.
+        RuntimeError: ``obs_shape`` has neither one nor three axes, and is no mapping.
     """
 
     mode = ["compute_actor", "compute_critic", "compute_first_critic"]
@@ -185,7 +185,7 @@ class DiscreteQAC(ActorCriticModes):
         share_encoder: bool = False,
     ) -> None:
         super().__init__()
-        self.twin_critic, self.share_encoder = twin_critic, share_encoder
+        self.obs_shape, self.twin_critic, self.share_encoder = obs_shape, twin_critic, share_encoder
         self.actor_encoder, self.critic_encoder, width = qac_encoders(
             obs_shape, encoder_hidden_size_list, share_encoder, activation, norm_type
         )
@@ -206,7 +206,8 @@ class DiscreteQAC(ActorCriticModes):
 
     def compute_critic(self, obs: Observation) -> dict[str, Any]:
         """Observations (or a dict that holds them under ``obs``) to ``q_value`` ``[B, N]``, or a list of two."""
-        obs = obs["obs"] if isinstance(obs, Mapping) else obs
+        own = isinstance(self.obs_shape, Mapping) and self.obs_shape.keys() <= obs.keys()  # type: ignore[union-attr]
+        obs = obs["obs"] if isinstance(obs, Mapping) and not own else obs
         return {"q_value": each_value(self.critic_head, _features(obs, self.critic_encoder), "logit")}
 
 

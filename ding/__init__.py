@@ -1,6 +1,7 @@
 """DI-engine's worker library, re-implemented so that data stays in columns from the environment to the loss."""
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ enable_hpc_rl = enable_linklink = enable_numba = False
 def load(exp_dir: str, **kwargs: Any) -> "Agent":
     """Return the trained agent of an experiment folder; see :func:`ding.bonus.load` for the arguments."""
     return importlib.import_module("ding.bonus").load(exp_dir, **kwargs)
+
+
+def export(agent: "Agent", path: "str | os.PathLike[str]", format: str = "torchscript") -> str:
+    """Write the policy of an agent as a file that needs no ding; see :func:`ding.bonus.export` for the arguments."""
+    return importlib.import_module("ding.bonus").export(agent, path, format)
 
 
 def train(policy: str, env_id: str, seed: int = 0, **kwargs: Any) -> "Agent":

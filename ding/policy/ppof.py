@@ -133,6 +133,12 @@ class PPOFPolicy:
             self._init_learn()
         self.learn_mode = self.collect_mode = self.eval_mode = self
 
+    @property
+    def model(self) -> torch.nn.Module:
+        """The network."""
+        network: torch.nn.Module = self._model
+        return network
+
     def _init_learn(self) -> None:
         cfg = self._cfg
         if cfg.ppo_param_init:

@@ -467,5 +467,5 @@ def test_continuous_control(agent_type, tmp_path, monkeypatch):
     agent.train(step=20)
     assert agent.train_iter > 0
     assert agent.env.action_space == spaces.Box(-1.0, 1.0, (1,))
-    with pytest.raises(AgentConfigError, match="needs a continuous action space"):
+    with pytest.raises(AgentConfigError, match=r"needs a continuous (or hybrid )?action space"):
         agent_type("CartPole-v1", exp_name="e")

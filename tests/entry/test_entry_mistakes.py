@@ -126,7 +126,7 @@ MISTAKES = {
     "policy.model.action_shape=3": "policy.model.action_shape is 3, but the env has 2 actions",
     "policy.model.activation=rleu": "policy.model.activation='rleu' is unknown. Did you mean 'relu'",
     "policy.model.activation=glu": "policy.model.activation='glu' needs sizes; choose another, such as 'relu'",
-    "env.fault=box": "policy.type 'dqn_command' has discrete actions here (network DQN), but the env has continuous",
+    "env.fault=box": "policy.type 'dqn' has discrete actions here (network DQN), but the env has continuous",
     "create_config.policy.type=dqm": "create_config.policy.type: no policy is registered as 'dqm'. Did you mean 'dqn'",
     "create_config.policy=3": "create_config.policy.type is missing: it must be the name of a registered policy",
     "create_config.policy.type=ppo": "policy.type 'ppo' is on-policy: run it with serial_pipeline_onpolicy",

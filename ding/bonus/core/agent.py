@@ -20,7 +20,7 @@ from ding.bonus.config import get_instance_config, limit_of, stop_value_of_old, 
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, model_section, wrappers_for
 from ding.bonus.core.joined_video import join_videos
-from ding.bonus.core.observations import batch_of, inner_batch_of, normalized_batch
+from ding.bonus.core.observations import network_batch_of
 from ding.bonus.core.training import Middleware, Trainer, learning_steps
 from ding.config import compile_config
 from ding.config.sections import dig
@@ -36,6 +36,7 @@ from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes
 from ding.policy import Policy, create_policy
 from ding.policy.action_kind import check_action_kind
+from ding.rl_utils.normalization import ObsConstants
 from ding.rollout import seed_evaluation, statistics_of
 from ding.utils import SeedTree, deep_merge_dicts
 from ding.utils.data import offline_data_save_type
@@ -158,9 +159,8 @@ class Agent:
             fitted = fitted_config(made, cls.action_kinds, cls.algorithm, cls.names_action_space, cls.encodes_vectors)
         finally:
             made.close()
-        hybrid = isinstance(fitted["policy"]["model"]["action_shape"], Mapping)
-        own_defaults = deep_merge_dicts(cls.policy_defaults, cls.hybrid_defaults if hybrid else {})
-        defaults = {} if "policy" in base else {"policy": own_defaults}
+        hybrid = cls.hybrid_defaults if isinstance(fitted["policy"]["model"]["action_shape"], Mapping) else {}
+        defaults = {} if "policy" in base else {"policy": deep_merge_dicts(cls.policy_defaults, hybrid)}
         main = deep_merge_dicts(deep_merge_dicts(fitted, defaults), deep_merge_dicts(base, user))
         written = dig(own, "policy", "model")
         if isinstance(cfg, CompleteConfig):
@@ -421,17 +421,25 @@ class Agent:
         Raises:
             AgentConfigError: the shape of ``obs`` is neither.
         """
-        batch, is_single = inner_batch_of(obs, self.env) or batch_of(obs, self.env.observation_space)
-        if self._statistics is not None:
-            batch = normalized_batch(batch, self._statistics)
-        mode: Any = self.eval_mode if deterministic else self.collect_mode
-        outputs = mode.forward(batch, **({} if deterministic else self._greedy()))
-        mode.reset(None)
+        actions, is_single = self.policy_actions(obs, deterministic)
         to_env = getattr(self.env, "env_action", lambda action: action)
-        actions = [to_env(outputs[number]["action"]) for number in range(len(batch))]
+        actions = [to_env(action) for action in actions]
         if is_single:
             return actions[0]
         return np.asarray(actions) if isinstance(actions[0], (int, float, np.ndarray)) else actions
+
+    def policy_actions(self, obs: Any, deterministic: bool = True) -> tuple[list[Any], bool]:
+        """Return the actions of :meth:`predict` as the policy puts them out, and whether it is a single one."""
+        batch, is_single = network_batch_of(obs, self.env, self._statistics)
+        mode: Any = self.eval_mode if deterministic else self.collect_mode
+        outputs = mode.forward(batch, **({} if deterministic else self._greedy()))
+        mode.reset(None)
+        return [outputs[number]["action"] for number in range(len(batch))], is_single
+
+    @property
+    def obs_constants(self) -> ObsConstants | None:
+        """How observations are normalised, by the statistics of the training; ``None`` where they are not."""
+        return None if self._statistics is None else self._statistics.obs_constants()
 
     # Checkpoints.
 

@@ -13,7 +13,8 @@ from ding.utils import MODEL_REGISTRY, POLICY_REGISTRY
 from ding.utils.signature import takes_argument
 
 VECTOR_SIZES = [128, 128, 64]
-IMAGE_SIZES = [32, 64, 64, 128]
+# Their last one is the width of the heads of actors and critics.
+IMAGE_SIZES = [32, 64, 64, 64]
 DEFAULT_WRAPPERS = [{"type": "eval_episode_return"}]
 
 

@@ -1,8 +1,9 @@
 """Observations as a user gives them: one, or several on a new first axis."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -10,16 +11,40 @@ from gymnasium import spaces
 from ding.bonus.common import AgentConfigError
 from ding.data import EnvBatch
 from ding.envs import BaseEnv
-from ding.envs.env_wrappers import (
-    FlattenObsWrapper,
-    ObsNormWrapper,
-    ObsTransposeWrapper,
-    RewardNormWrapper,
-    ScaledFloatFrameWrapper,
-)
+from ding.envs.env.norms import passes_observations
+from ding.envs.env_wrappers import FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper
 from ding.rl_utils.normalization import Normalization
 
 _PURE = (FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper)
+
+
+class ObsLayers(NamedTuple):
+    """The wrappers of an env that turn single observations into others.
+
+    Attributes:
+        layers: the wrappers, innermost first; below them no other changes observations, up to ``barrier``.
+        space: of the observations of the env inside them.
+        barrier: the next wrapper inside that may change observations, and may depend on earlier steps; if any.
+    """
+
+    layers: list[Any]
+    space: "spaces.Space[Any]"
+    barrier: Any
+
+
+def obs_layers(env: BaseEnv) -> ObsLayers:
+    """Return which wrappers of an env a single observation can be sent through."""
+    inner: Any = getattr(env, "gym_env", None)
+    layers: list[Any] = []
+    space = env.observation_space
+    while isinstance(inner, gymnasium.Wrapper):
+        if isinstance(inner, _PURE):
+            layers.insert(0, inner)
+            space = inner.env.observation_space
+        elif not passes_observations(inner):
+            return ObsLayers(layers, space, inner)
+        inner = inner.env
+    return ObsLayers(layers, space, None)
 
 
 def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
@@ -28,32 +53,39 @@ def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
     Returns:
         ``None`` where these are no such observations, or the wrappers depend on the steps before.
     """
-    inner: Any = getattr(env, "gym_env", None)
-    layers = []
-    while isinstance(inner, (ObsNormWrapper, RewardNormWrapper)) and inner.deferred:
-        inner = inner.env
-    while isinstance(inner, _PURE):
-        layers.append(inner)
-        inner = inner.env
+    layers, space, _ = obs_layers(env)
     if not layers:
         return None
     given = obs.detach().cpu().numpy() if isinstance(obs, torch.Tensor) else obs
-    space = inner.observation_space
-    is_single = space.contains(given)
+    # A list holds several, or is a single vector.
+    if isinstance(given, list):
+        is_single = isinstance(space, spaces.Box) and np.shape(given) == space.shape
+    else:
+        is_single = space.contains(given)
     rows = [given] if is_single else list(given) if isinstance(given, (list, tuple, np.ndarray)) else []
     if not rows or not all(space.contains(row) for row in rows):
         return None
-    for layer in reversed(layers):
+    for layer in layers:
         rows = [layer.observation(row) for row in rows]
     return EnvBatch(np.arange(len(rows)), torch.from_numpy(np.stack(rows))), is_single
 
 
-def normalized_batch(batch: EnvBatch, statistics: Normalization) -> EnvBatch:
-    """Return a batch of observations normalised as in training, where the envs have ``obs_norm``."""
-    if statistics.obs_constants() is None:
-        return batch
-    obs = statistics.normalized_obs(np.asarray(batch.columns))
-    return EnvBatch.unchecked(batch.env_ids, torch.from_numpy(obs))
+def network_batch_of(obs: Any, env: BaseEnv, statistics: Normalization | None) -> tuple[EnvBatch, bool]:
+    """Return observations as the network gets them, and whether it was a single one.
+
+    Args:
+        obs: as the env inside returns them, or as its wrappers do; see :func:`batch_of`.
+        env: the env.
+        statistics: by which they are normalised as in training, where the envs have ``obs_norm``.
+
+    Raises:
+        AgentConfigError: the shape is neither.
+    """
+    batch, is_single = inner_batch_of(obs, env) or batch_of(obs, env.observation_space)
+    if statistics is None or statistics.obs_constants() is None:
+        return batch, is_single
+    normalized = torch.from_numpy(statistics.normalized_obs(np.asarray(batch.columns)))
+    return EnvBatch.unchecked(batch.env_ids, normalized), is_single
 
 
 def batch_of(obs: Any, space: "spaces.Space[Any]") -> tuple[EnvBatch, bool]:

@@ -1,85 +1,89 @@
-"""A trained policy as a file that needs no ding: from observations to the actions that it takes without exploration.
+"""A trained policy as a file that needs no ding: from observations of the env to the actions of its evaluation.
 
-The exported module takes float32 ``[N, *obs_shape]`` and returns int64 ``[N]`` (discrete) or float32 ``[N, D]``
-(continuous, in the scale of the policy: [-1, 1] with ``env.act_scale``). What is written is read again and compared
-with the agent before it gets its name.
+The file holds everything between both: wrappers that turn single observations into others (flat, channels first,
+scaled), the normalisation of the run, the network, and the mapping to the action space of the env. What is written is
+read again and compared with :meth:`~ding.bonus.core.agent.Agent.predict` before it gets its name.
 """
 
+import logging
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 from torch import nn
 
 from ding.bonus.common import AgentConfigError, AgentError
 from ding.bonus.core.agent import Agent
-from ding.bonus.core.observations import batch_of
+from ding.bonus.core.observations import obs_layers
+from ding.bonus.quick.exported_obs import ObsForm, by_name, steps_of
+from ding.bonus.quick.exported_policy import HEADS, ExportedPolicy
 from ding.utils import require_extra
 from ding.utils.names import check_choice
+
+logger = logging.getLogger("ding.bonus")
 
 FORMATS = ("torchscript", "onnx")
 _SUFFIXES = {"torchscript": ".pt", "onnx": ".onnx"}
 _ROWS = 64
 _TOLERANCE = 1e-5
+_NO_HEAD = (AttributeError, KeyError, TypeError, IndexError, ValueError, RuntimeError)
+
+Named = list[tuple[str, np.ndarray]]
+"""Actions of N observations by part: ``[N, ...]`` each."""
 
 
 class ExportError(AgentError):
     """The file does not act as the agent does."""
 
 
-class ActionModule(nn.Module):
-    """A network and how its output becomes an action."""
-
-    def __init__(self, model: nn.Module, head: Callable[[Any], torch.Tensor]) -> None:
-        super().__init__()
-        self.model = model
-        self._head = head
-        self._mode = {"mode": "compute_actor"} if hasattr(model, "compute_actor") else {}
-
-    def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        """Return the actions for observations float32 ``[N, *obs_shape]``."""
-        return self._head(self.model(obs, **self._mode))
-
-
 def export(agent: Agent, path: "str | os.PathLike[str]", format: str = "torchscript") -> str:
     """Write the policy of an agent; returns the path.
 
+    The file takes N observations of the env: a tensor ``[N, *shape]`` of the dtype of the space (float32 for floats,
+    int64 for discrete ones), or a dict or tuple of them. It returns actions of the env as
+    :meth:`~ding.bonus.core.agent.Agent.predict` does: int64 ``[N]`` or ``[N, parts]``, float32 ``[N, *shape]``, or a
+    dict or tuple of them. A wrapper that depends on earlier steps, such as ``frame_stack``, is not in the file, which
+    takes what it returns; a warning names it.
+
     Args:
-        agent: its observations are one array (vectors or images).
+        agent: the agent.
         path: the file.
-        format: ``torchscript``, which ``torch.jit.load`` reads, or ``onnx`` (extra ``onnx``).
+        format: ``torchscript``, which ``torch.jit.load`` reads, or ``onnx`` (extra ``onnx``), whose inputs and outputs
+            have the names of the parts, or ``obs`` and ``action``.
 
     Raises:
-        AgentConfigError: observations that are no single array, or a network whose output is no action.
+        AgentConfigError: observations that are no arrays or numbers, or a network whose output is no action.
         ExportError: the file does not act as the agent does.
         MissingExtraError: what writes ONNX is not installed.
     """
     check_choice("format", format, FORMATS, AgentConfigError)
-    space = agent.env.observation_space
-    if not isinstance(space, spaces.Box):
-        raise AgentConfigError(f"only observations that are one array can be exported, those of the env are {space}")
-    obs = _observations(space)
-    batch, _ = batch_of(obs, space)
-    outputs = agent.eval_mode.forward(batch)
-    agent.eval_mode.reset(None)
-    wanted = np.stack([np.asarray(outputs[row]["action"]).reshape(-1) for row in range(len(obs))])
-    module = _module_of(agent.policy.learn_mode.get_attribute("model"), torch.from_numpy(obs), wanted)
+    layers, space, barrier = obs_layers(agent.env)
+    form = ObsForm(space)
+    columns = form.samples(_ROWS)
+    given = form.rows(columns) if layers else form.structured(form.joined(columns))
+    wanted = _columns_of(agent.predict(given))
+    obs = form.joined([torch.from_numpy(column) for column in columns])
+    module = _module_of(agent, form, layers, obs, _columns_of(agent.policy_actions(given)[0]))
     partial = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
     try:
         with warnings.catch_warnings():
             # Of the exporters about themselves; what counts is compared below.
             warnings.simplefilter("ignore")
-            found = (_torchscript if format == "torchscript" else _onnx)(module, torch.from_numpy(obs), partial)
+            found = (_torchscript if format == "torchscript" else _onnx)(module, form, obs, partial)
         if not _agree(found, wanted):
             raise ExportError(f"{format}: the file acts otherwise than the agent on {_ROWS} observations")
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+    if barrier is not None:
+        logger.warning(
+            "%s is not part of %s, as it may depend on earlier steps: give the file observations as it returns them",
+            type(barrier).__name__, os.fspath(path),
+        )  # fmt: skip
     return os.fspath(path)
 
 
@@ -88,82 +92,80 @@ def default_path(exp_dir: str, format: str) -> str:
     return str(Path(exp_dir) / f"policy{_SUFFIXES.get(format, '')}")
 
 
-def _observations(space: spaces.Box) -> np.ndarray:
-    """Observations float32 ``[N, ...]`` in moderate numbers, whatever the bounds of the space."""
-    random = np.random.default_rng(0)
-    low, high = np.maximum(space.low, -1.0), np.minimum(space.high, 1.0)
-    return random.uniform(low, high, (_ROWS, *space.shape)).astype(np.float32)
-
-
-def _module_of(model: nn.Module, obs: torch.Tensor, wanted: np.ndarray) -> ActionModule:
-    """The module with the head that acts as the agent does."""
-    for head in _HEADS:
-        module = ActionModule(model, head).eval()
+def _module_of(agent: Agent, form: ObsForm, layers: list[Any], obs: Any, wanted: Named) -> ExportedPolicy:
+    """The module with the head that puts out the policy's actions: in the space of the env, others may look alike."""
+    network = deepcopy(network_of(agent)).cpu().eval().requires_grad_(False)
+    steps = steps_of(layers, agent.obs_constants)
+    mapping = getattr(agent.env, "action_mapping", None)
+    for head in HEADS:
+        module = ExportedPolicy(form, steps, network, head, mapping).eval()
         try:
             with torch.no_grad():
-                found = module(obs).numpy()
-        except (AttributeError, KeyError, TypeError, IndexError):
+                found = _arrays(module.policy_action(obs))
+        except _NO_HEAD:
             continue
         if _agree(found, wanted):
             return module
-    raise AgentConfigError(f"a {type(model).__name__} cannot be exported: its output is no action of a known kind")
+    raise AgentConfigError(f"a {type(network).__name__} cannot be exported: its output is no action of a known kind")
 
 
-def _agree(found: np.ndarray, wanted: np.ndarray) -> bool:
-    found = found.reshape(len(found), -1)
-    return found.shape == wanted.shape and bool(np.allclose(found, wanted, rtol=_TOLERANCE, atol=_TOLERANCE))
+def network_of(agent: Agent) -> nn.Module:
+    """Return the network of an agent, also of one with a compact policy."""
+    learn: Any = agent.policy.learn_mode
+    network: nn.Module = learn.get_attribute("model") if hasattr(learn, "get_attribute") else learn.model
+    return network
 
 
-def _greedy(output: Mapping[str, Any]) -> torch.Tensor:
-    return output["logit"].argmax(-1)
+def _columns_of(actions: Any) -> Named:
+    """What ``predict`` returned of N observations, by part."""
+    if isinstance(actions, np.ndarray):
+        return [("action", actions)]
+    rows = [by_name(action) for action in actions]
+    return [(name, np.stack([np.asarray(row[number][1]) for row in rows])) for number, (name, _) in enumerate(rows[0])]
 
 
-def _mean(output: Mapping[str, Any]) -> torch.Tensor:
-    return output["logit"]["mu"]
+def _arrays(output: Any) -> Named:
+    return [(name, tensor.numpy()) for name, tensor in by_name(output)]
 
 
-def _squashed_mean(output: Mapping[str, Any]) -> torch.Tensor:
-    return torch.tanh(output["logit"]["mu"])
+def _agree(found: Named, wanted: Named) -> bool:
+    if [name for name, _ in found] != [name for name, _ in wanted]:
+        return False
+    pairs = [(left.reshape(_ROWS, -1), right.reshape(_ROWS, -1)) for (_, left), (_, right) in zip(found, wanted)]
+    return all(
+        left.shape == right.shape and bool(np.allclose(left, right, rtol=_TOLERANCE, atol=_TOLERANCE))
+        for left, right in pairs
+    )
 
 
-def _first_of_pair(output: Mapping[str, Any]) -> torch.Tensor:
-    return output["logit"][0]
-
-
-def _squashed_first_of_pair(output: Mapping[str, Any]) -> torch.Tensor:
-    return torch.tanh(output["logit"][0])
-
-
-def _action(output: Mapping[str, Any]) -> torch.Tensor:
-    return output["action"]
-
-
-_HEADS = (_greedy, _mean, _squashed_mean, _first_of_pair, _squashed_first_of_pair, _action)
-
-
-def _torchscript(module: ActionModule, obs: torch.Tensor, path: Path) -> np.ndarray:
+def _torchscript(module: nn.Module, form: ObsForm, obs: Any, path: Path) -> Named:
     """Write the file; returns what it does."""
+    example = form.joined([tensor[:2] for tensor in form.tensors(obs)])
     with torch.no_grad():
-        torch.jit.trace(module, (obs[:2],)).save(str(path))
-        found: np.ndarray = torch.jit.load(str(path))(obs).numpy()
-    return found
+        torch.jit.trace(module, (example,), strict=False, check_trace=False).save(str(path))
+        return _arrays(torch.jit.load(str(path))(obs))
 
 
-def _onnx(module: ActionModule, obs: torch.Tensor, path: Path) -> np.ndarray:
+def _onnx(module: nn.Module, form: ObsForm, obs: Any, path: Path) -> Named:
     """Write the file; returns what it does."""
     for package in ("onnx", "onnxscript"):
         require_extra(package, "onnx")
     runtime: Any = require_extra("onnxruntime", "onnx")
+    example = form.joined([tensor[:2] for tensor in form.tensors(obs)])
+    with torch.no_grad():
+        names = [name for name, _ in by_name(module(example))]
+    rows = {0: torch.export.Dim("rows")}
     program: Any = torch.onnx.export(
         module,
-        (obs[:2],),
-        input_names=["obs"],
-        output_names=["action"],
-        dynamic_shapes=({0: torch.export.Dim("rows")},),
+        kwargs={"obs": example},  # a dict among the arguments would be taken for these
+        input_names=form.names,
+        output_names=names,
+        dynamic_shapes={"obs": form.joined([rows] * len(form.names))},
         dynamo=True,
         verbose=False,
     )
     program.save(str(path))
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    found: np.ndarray = session.run(None, {"obs": obs.numpy()})[0]
-    return found
+    inputs = {one.name for one in session.get_inputs()}
+    given = {name: tensor.numpy() for name, tensor in zip(form.names, form.tensors(obs)) if name in inputs}
+    return list(zip(names, session.run(names, given)))

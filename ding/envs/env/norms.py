@@ -82,13 +82,23 @@ def deferred_norms(env: object) -> Norms | None:
 
 def _check_outside(outside: list[Any], harmless: tuple[type, ...], name: str, what: str) -> None:
     for wrapper in outside:
-        cls = type(wrapper)
-        passes = cls.step is gymnasium.Wrapper.step and cls.reset is gymnasium.Wrapper.reset
-        if not passes and not isinstance(wrapper, (*harmless, GymToGymnasiumWrapper)):
+        if not _passes(wrapper, harmless):
             raise EnvConfigError(
-                f"env.env_wrapper: {cls.__name__} comes after {name} and may use its {what}; list {name} after it, or "
-                "set env.shared_norm=False for statistics per env, which no checkpoint holds"
+                f"env.env_wrapper: {type(wrapper).__name__} comes after {name} and may use its {what}; list {name} "
+                "after it, or set env.shared_norm=False for statistics per env, which no checkpoint holds"
             )
+
+
+def _passes(wrapper: object, harmless: tuple[type, ...]) -> bool:
+    cls = type(wrapper)
+    plain = all(getattr(cls, name) is getattr(gymnasium.Wrapper, name) for name in ("step", "reset"))
+    return plain or isinstance(wrapper, (*harmless, GymToGymnasiumWrapper))
+
+
+def passes_observations(wrapper: object) -> bool:
+    """Return whether a wrapper of an env, as a run uses it, returns the observations of the env inside as they are."""
+    deferred = isinstance(wrapper, (ObsNormWrapper, RewardNormWrapper)) and wrapper.deferred
+    return deferred or _passes(wrapper, _KEEP_OBS)
 
 
 def without_norms(env_fn: Any) -> Any:

@@ -1,0 +1,182 @@
+"""Observations of an env as tensors, and what its wrappers make of them: the first part of an exported policy."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from ding.bonus.common import AgentConfigError
+from ding.envs.env_wrappers import FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper
+from ding.rl_utils.normalization import ObsConstants
+
+AnySpace: TypeAlias = "spaces.Space[Any]"
+Step: TypeAlias = Callable[[Any], Any]
+
+# Values in the observations that a file is tested with, where the space has wider bounds or none.
+_MODERATE = 1.0
+
+
+class ObsForm:
+    """The form in which an exported policy takes N observations of a space.
+
+    A tensor ``[N, *shape]``; for a ``Dict`` a dict of them by name, for a ``Tuple`` a tuple of them; where these are
+    nested a dict by the names of the parts, joined by dots. Floats are float32, discrete parts int64.
+
+    Args:
+        space: of one observation.
+
+    Attributes:
+        names: of the tensors, in their order; ``['obs']`` for a single one.
+
+    Raises:
+        AgentConfigError: a part of the space is no array and no number.
+    """
+
+    def __init__(self, space: AnySpace) -> None:
+        self.space = space
+        self._leaves = list(_leaves(space, ()))
+        self.names = [".".join(path) for path, _ in self._leaves]
+        is_tuple = isinstance(space, spaces.Tuple) and all(len(path) == 1 for path, _ in self._leaves)
+        self._form = "tuple" if is_tuple else "dict" if isinstance(space, (spaces.Dict, spaces.Tuple)) else "one"
+        if self._form == "one":
+            self.names = ["obs"]
+
+    def tensors(self, given: Any) -> list[torch.Tensor]:
+        """Return the tensors of observations of this form, in the order of :attr:`names`."""
+        if self._form == "one":
+            return [given]
+        return [given[name] for name in self.names] if self._form == "dict" else list(given)
+
+    def joined(self, tensors: Sequence[Any]) -> Any:
+        """Return the inverse of :meth:`tensors`."""
+        if self._form == "one":
+            return tensors[0]
+        return dict(zip(self.names, tensors)) if self._form == "dict" else tuple(tensors)
+
+    def structured(self, given: Any) -> Any:
+        """Return the tensors in the dicts and tuples of the space."""
+        return _built(self.space, iter(self.tensors(given)))
+
+    def samples(self, count: int) -> list[np.ndarray]:
+        """Return N random observations by part, in moderate numbers where the space does not bound them."""
+        random = np.random.default_rng(0)
+        return [_sampled(leaf, random, count) for _, leaf in self._leaves]
+
+    def rows(self, columns: Sequence[np.ndarray]) -> list[Any]:
+        """Return single observations, with the dicts and tuples of the space, of such samples."""
+        return [_built(self.space, iter(entries)) for entries in zip(*columns)]
+
+
+def steps_of(layers: Sequence[Any], constants: ObsConstants | None) -> list[Step]:
+    """Return what turns observations of the env inside into those of the network, over tensors ``[N, ...]``.
+
+    Args:
+        layers: the wrappers, innermost first.
+        constants: how the run normalises observations.
+    """
+    steps = [_step_of(layer) for layer in layers]
+    return [*steps, _normalising(constants)] if constants is not None else steps
+
+
+def _step_of(layer: Any) -> Step:
+    if isinstance(layer, FlattenObsWrapper):
+        space = layer.env.observation_space
+        return lambda obs: torch.cat(list(_flat(space, obs)), dim=-1)
+    if isinstance(layer, ObsTransposeWrapper):
+        return _channels_first
+    assert isinstance(layer, ScaledFloatFrameWrapper)
+    bias, scale = float(layer.bias), float(layer.scale)
+    return lambda obs: (obs.to(torch.float32) - bias) / scale
+
+
+def _channels_first(obs: Any) -> torch.Tensor:
+    if isinstance(obs, tuple):
+        return torch.stack(list(obs), dim=1).permute(0, 1, 4, 2, 3)
+    tensor: torch.Tensor = obs.permute(0, 3, 1, 2)
+    return tensor
+
+
+def _normalising(constants: ObsConstants) -> Step:
+    mean, std = torch.from_numpy(constants.mean), torch.from_numpy(constants.std)
+    return lambda obs: ((obs.to(torch.float64) - mean) / std).clamp(constants.low, constants.high).to(torch.float32)
+
+
+def _flat(space: AnySpace, obs: Any) -> Iterator[torch.Tensor]:
+    """Float32 ``[N, size]`` of each part; a discrete one is one-hot."""
+    if isinstance(space, spaces.Dict):
+        for name, part in space.spaces.items():
+            yield from _flat(part, obs[name])
+    elif isinstance(space, spaces.Tuple):
+        for part, entry in zip(space.spaces, obs):
+            yield from _flat(part, entry)
+    elif isinstance(space, spaces.Discrete):
+        yield _one_hot(obs, int(space.start), int(space.n))
+    elif isinstance(space, spaces.MultiDiscrete):
+        columns = obs.reshape(obs.shape[0], -1)
+        for number, (start, count) in enumerate(zip(space.start.reshape(-1), space.nvec.reshape(-1))):
+            yield _one_hot(columns[:, number], int(start), int(count))
+    else:
+        yield obs.reshape(obs.shape[0], -1).to(torch.float32)
+
+
+def _one_hot(column: torch.Tensor, start: int, count: int) -> torch.Tensor:
+    return (column.reshape(-1, 1) == torch.arange(start, start + count)).to(torch.float32)
+
+
+def _leaves(space: AnySpace, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], AnySpace]]:
+    if isinstance(space, spaces.Dict):
+        for name, part in space.spaces.items():
+            yield from _leaves(part, (*path, str(name)))
+    elif isinstance(space, spaces.Tuple):
+        for number, part in enumerate(space.spaces):
+            yield from _leaves(part, (*path, str(number)))
+    elif isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+        yield path, space
+    else:
+        where = f" (at {'.'.join(path)!r})" if path else ""
+        raise AgentConfigError(f"only observations of arrays and numbers can be exported, found {space}{where}")
+
+
+def _built(space: AnySpace, entries: Iterator[Any]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {name: _built(part, entries) for name, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple([_built(part, entries) for part in space.spaces])
+    return next(entries)
+
+
+def _sampled(space: AnySpace, random: np.random.Generator, count: int) -> np.ndarray:
+    shape = (count, *(space.shape or ()))
+    if isinstance(space, spaces.Discrete):
+        return random.integers(space.start, space.start + space.n, shape)
+    if isinstance(space, spaces.MultiDiscrete):
+        return random.integers(space.start, space.start + space.nvec, shape)
+    if isinstance(space, spaces.MultiBinary):
+        return random.integers(0, 2, shape).astype(np.int8)
+    assert isinstance(space, spaces.Box)
+    if space.dtype.kind != "f":
+        low, high = space.low.astype(np.int64), space.high.astype(np.int64)
+        return random.integers(low, high, shape, endpoint=True).astype(space.dtype)
+    low, high = space.low, space.high
+    # As near to 0 as the bounds allow.
+    least, most = np.clip(-_MODERATE, low, high), np.clip(_MODERATE, low, high)
+    least, most = np.where(least < most, (least, most), (low, high))
+    return random.uniform(least, most, shape).astype(np.float32)
+
+
+def by_name(output: Any) -> list[tuple[str, Any]]:
+    """Return the tensors of an output of dicts and tuples, each with its name; ``action`` for a single one."""
+    return [(".".join(path) or "action", value) for path, value in _named(output, ())]
+
+
+def _named(output: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(output, Mapping):
+        for name, value in output.items():
+            yield from _named(value, (*path, str(name)))
+    elif isinstance(output, tuple):
+        for number, value in enumerate(output):
+            yield from _named(value, (*path, str(number)))
+    else:
+        yield path, output

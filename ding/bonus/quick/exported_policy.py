@@ -1,0 +1,131 @@
+"""A policy as one module of torch: from observations of the env to its actions, as ``predict`` gives them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+
+from ding.bonus.quick.exported_obs import ObsForm, Step
+from ding.envs.env.actions import ActionMapping
+from ding.model import PDQN
+from ding.torch_utils import network_tensor
+from ding.torch_utils.math_helper import usable_mask
+
+Head: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+
+class ExportedPolicy(nn.Module):
+    """Wrappers of observations, a network, what makes an action of its output, and the mapping to the env's space.
+
+    Args:
+        form: of the observations.
+        steps: from them to those of the network.
+        network: in evaluation mode.
+        head: from the network's output to the policy's form of an action.
+        mapping: to the actions of the env; ``None`` for an env that maps them itself.
+    """
+
+    def __init__(
+        self, form: ObsForm, steps: Sequence[Step], network: nn.Module, head: Head, mapping: ActionMapping | None
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self._form, self._steps, self._head, self._mapping = form, list(steps), head, mapping
+
+    def forward(self, obs: Any) -> Any:
+        """Return the actions of N observations, see :class:`ObsForm`: as :meth:`ActionMapping.rows_to_env` has them."""
+        action = self.policy_action(obs)
+        return action if self._mapping is None else self._mapping.tensors_to_env(action)
+
+    def policy_action(self, obs: Any) -> Any:
+        """Return the actions in the policy's form."""
+        obs = self._form.structured(obs)
+        for step in self._steps:
+            obs = step(obs)
+        return self._head(_run(self.network, _input(obs)))
+
+
+def _input(obs: Any) -> Any:
+    """What a network gets, as :func:`ding.policy.common_utils.network_columns` makes it; a tuple is a list."""
+    if isinstance(obs, Mapping):
+        return {name: _input(value) for name, value in obs.items()}
+    if isinstance(obs, tuple):
+        return [_input(value) for value in obs]
+    return network_tensor(obs, "cpu")
+
+
+def _run(network: nn.Module, obs: Any) -> Mapping[str, Any]:
+    if isinstance(network, PDQN):
+        arguments = network(obs, mode="compute_continuous")["action_args"]
+        inputs = {"state": obs, "action_args": arguments}
+        return {**network(inputs, mode="compute_discrete"), "action_args": arguments}
+    mode = {"mode": "compute_actor"} if hasattr(network, "compute_actor") else {}
+    output = network(obs, **mode)
+    whole = isinstance(output, Mapping) and not output.keys().isdisjoint(("logit", "action"))
+    return output if whole else {"logit": output}
+
+
+def _best(logit: Any, mask: Any) -> torch.Tensor:
+    """Int64 ``[N]`` of logits ``[N, actions]``, or ``[N, heads]`` of a list of them."""
+    if isinstance(logit, (list, tuple)):
+        masks = mask if isinstance(mask, (list, tuple)) else [mask] * len(logit)
+        return torch.stack([_best(one, its) for one, its in zip(logit, masks)], dim=-1)
+    allowed = logit if mask is None else logit.masked_fill(usable_mask(mask) == 0, float("-inf"))
+    return allowed.argmax(-1)
+
+
+def _greedy(output: Mapping[str, Any]) -> torch.Tensor:
+    return _best(output["logit"], output.get("action_mask"))
+
+
+def _part(output: Mapping[str, Any], *names: str) -> Any:
+    """A part of the logit.
+
+    Raises:
+        KeyError: there is no such part.
+    """
+    part = output["logit"]
+    for name in names:
+        if not isinstance(part, Mapping):
+            raise KeyError(name)
+        part = part[name]
+    return part
+
+
+def _mean(output: Mapping[str, Any]) -> torch.Tensor:
+    mean: torch.Tensor = _part(output, "mu")
+    return mean
+
+
+def _squashed_mean(output: Mapping[str, Any]) -> torch.Tensor:
+    return torch.tanh(_mean(output))
+
+
+def _first_of_pair(output: Mapping[str, Any]) -> torch.Tensor:
+    first: torch.Tensor = output["logit"][0]
+    return first
+
+
+def _squashed_first_of_pair(output: Mapping[str, Any]) -> torch.Tensor:
+    return torch.tanh(_first_of_pair(output))
+
+
+def _action(output: Mapping[str, Any]) -> Any:
+    return output["action"]
+
+
+def _hybrid(output: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Of a critic of the types, or of logits beside deterministic arguments."""
+    return {"action_type": _greedy(output), "action_args": output["action_args"]}
+
+
+def _hybrid_mean(output: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    kinds = _best(_part(output, "action_type"), None)
+    return {"action_type": kinds, "action_args": _part(output, "action_args", "mu")}
+
+
+# Which one it is, the comparison with the agent tells.
+HEADS: tuple[Head, ...] = (
+    *(_hybrid, _hybrid_mean, _greedy, _mean, _squashed_mean, _first_of_pair, _squashed_first_of_pair, _action),
+)

@@ -21,6 +21,20 @@ _SUCCESSORS: dict[str, tuple[str, dict[str, Any]]] = {
     "LunarLander-v2": ("LunarLander-v3", {}),
     "LunarLanderContinuous-v2": ("LunarLanderContinuous-v3", {}),
     **{f"{name}-v3": (f"{name}-v5", {}) for name in ("Hopper", "HalfCheetah", "Walker2d", "Ant", "Humanoid")},
+    # Short names of DI-engine's PPOF.
+    "acrobot": ("Acrobot-v1", {}),
+    "hybrid_moving": ("Moving-v0", {}),
+    "minigrid_fourroom": ("MiniGrid-FourRooms-v0", {}),
+}
+# Those whose env is in a package that nothing here installs.
+_ELSEWHERE = {
+    "di_sheep": "DI-sheep",
+    "drone_fly": "gym_pybullet_drones",
+    "evogym_carrier": "evogym",
+    "mario": "gym_super_mario_bros",
+    "metadrive": "metadrive",
+    "procgen_bigfish": "procgen",
+    "rocket_landing": "rocket_recycling (of PPOxFamily)",
 }
 
 
@@ -36,6 +50,18 @@ def stop_value_of_old(env_id: str) -> dict[str, float]:
 def successor_of(env_id: str) -> tuple[str, dict[str, Any]]:
     """Return the id under which gymnasium has an env today, and the arguments of its construction."""
     return _SUCCESSORS.get(env_id, (env_id, {}))
+
+
+def check_made_here(env_id: str) -> None:
+    """Refuse a short name of DI-engine's PPOF for an env that only its own package makes.
+
+    Raises:
+        AgentConfigError: the message names the package.
+    """
+    package = _ELSEWHERE.get(env_id)
+    if package is not None:
+        text = f"the env {env_id!r} is one of {package}: make it, and pass it as env=DingEnvWrapper(made, cfg={{...}})"
+        raise AgentConfigError(text)
 
 
 def limit_of(env_id: str) -> dict[str, int]:
@@ -81,6 +107,7 @@ def get_instance_env(env_id: str) -> Any:
     Raises:
         AgentConfigError: no such env is registered.
     """
+    check_made_here(env_id)
     new_id, kwargs = successor_of(env_id)
     atari = "NoFrameskip" in new_id
     try:

@@ -24,17 +24,16 @@ _FLAT = ("env", "env_id", "seed", *_TOP)
 
 
 class PPOF(Agent):
-    """Compact PPO (see :class:`ding.policy.PPOFPolicy`) on envs with discrete or continuous actions.
+    """Compact PPO (see :class:`ding.policy.PPOFPolicy`) on envs with discrete, continuous or hybrid actions.
 
     ``cfg`` is flat: fields of ``PPOFPolicy.default_config()``, and ``env_id``, ``exp_name``, ``env``.
     """
 
     algorithm = "PPOF"
     policy_type = "ppof"
-    action_kinds = ("discrete", "continuous")
     names_action_space = True
     policy_defaults = {"cuda": False}
-    supported_env_list = tuple(supported_env_cfg)
+    supported_env_list = (*supported_env_cfg, "acrobot", "hybrid_moving", "minigrid_fourroom")
 
     @classmethod
     def _sections(cls, cfg: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,16 @@ from ding.config.errors import ExperimentDirError as ExperimentDirError
 from ding.config.errors import MissingConfigError as MissingConfigError
 from ding.config.errors import UnknownKeyError as UnknownKeyError
 from ding.config.errors import UnknownTypeError as UnknownTypeError
+from ding.config.example import A2C as A2C
+from ding.config.example import C51 as C51
+from ding.config.example import DDPG as DDPG
+from ding.config.example import DQN as DQN
+from ding.config.example import PG as PG
+from ding.config.example import PPOF as PPOF
+from ding.config.example import SAC as SAC
+from ding.config.example import SQL as SQL
+from ding.config.example import TD3 as TD3
+from ding.config.example import PPOOffPolicy as PPOOffPolicy
 from ding.config.sections import compile_buffer_config as compile_buffer_config
 from ding.config.utils import parallel_transform as parallel_transform
 from ding.config.utils import parallel_transform_k8s as parallel_transform_k8s

@@ -10,3 +10,4 @@ from ding.framework.task import Task as Task
 from ding.framework.task import VoidMiddleware as VoidMiddleware
 from ding.framework.task import enable_async as enable_async
 from ding.framework.task import task as task
+from ding.utils import DistributedWriter as DistributedWriter

@@ -127,3 +127,5 @@ from ding.policy.sqn import SQNPolicy as SQNPolicy
 from ding.policy.td3 import TD3Policy as TD3Policy
 from ding.policy.td3_bc import TD3BCPolicy as TD3BCPolicy
 from ding.policy.wqmix import WQMIXPolicy as WQMIXPolicy
+from ding.rl_utils.exploration import get_epsilon_greedy_fn as get_epsilon_greedy_fn
+from ding.utils import POLICY_REGISTRY as POLICY_REGISTRY

@@ -5,6 +5,7 @@ from ding.torch_utils.checkpoint_helper import build_checkpoint_helper as build_
 from ding.torch_utils.data_helper import CudaFetcher as CudaFetcher
 from ding.torch_utils.data_helper import build_log_buffer as build_log_buffer
 from ding.torch_utils.data_helper import get_null_data as get_null_data
+from ding.torch_utils.data_helper import get_shape0 as get_shape0
 from ding.torch_utils.data_helper import get_tensor_data as get_tensor_data
 from ding.torch_utils.data_helper import network_input as network_input
 from ding.torch_utils.data_helper import network_tensor as network_tensor

@@ -282,6 +282,20 @@ def same_shape(data: Sequence[torch.Tensor]) -> bool:
     return len({tuple(item.shape) for item in data}) == 1
 
 
+def get_shape0(data: object) -> int:
+    """Return the size of the first axis of a tensor or array, or of the first one inside nested dicts and sequences.
+
+    Raises ``TypeError`` when there is none.
+    """
+    if isinstance(data, Mapping):
+        data = list(data.values())
+    if isinstance(data, (list, tuple)) and data:
+        return get_shape0(data[0])
+    if isinstance(data, (torch.Tensor, np.ndarray)) and data.ndim > 0:
+        return int(data.shape[0])
+    raise _unsupported("get_shape0", data, "a tensor or array with an axis, or a container that begins with one")
+
+
 def unsqueeze(data: object, dim: int = 0) -> Any:
     """``tensor.unsqueeze(dim)`` for every tensor inside nested dicts and sequences."""
     return _of_tensors("unsqueeze", lambda tensor: tensor.unsqueeze(dim), data)

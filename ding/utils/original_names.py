@@ -218,6 +218,12 @@ NOT_BUILT = {
     )),
 }  # fmt: skip
 
+# Exported name of DI-engine before 0.5 -> its name since then.
+RENAMED = {
+    "EvalEpisodeReturnEnv": "EvalEpisodeReturnWrapper",
+    "FinalEvalRewardEnv": "EvalEpisodeReturnWrapper",
+    "QAC": "ContinuousQAC",
+}
 _PARTS = {name: part for part, names in NOT_BUILT.items() for name in names.split()}
 # Modules that are here and lack some of the names; the last three lack exported ones.
 _INCOMPLETE = {
@@ -234,7 +240,13 @@ def missing_part(name: str) -> str | None:
 
 
 def missing_text(package: str, name: str) -> str | None:
-    """Return the sentence for a name, or a module, of a package that is not built, None for any other name."""
+    """Return the sentence for a name, or a module, of a package that is not built or has another name since DI-engine
+    0.5; None for any other name.
+    """
+    if name in RENAMED:
+        return (
+            f"{package} has no {name!r}: it is called {RENAMED[name]!r} since DI-engine 0.5; ding migrate replaces it"
+        )
     part = missing_part(name) or missing_part(f"{MOVED.get(package, package)}.{name}")
     return part and f"{package} has no {name!r} in this version: it belongs to {part}, which is not built"
 

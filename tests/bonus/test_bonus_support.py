@@ -3,7 +3,7 @@
 import pytest
 
 from ding import bonus
-from ding.bonus.common import EvalReturn, TrainingReturn
+from ding.bonus.common import AgentConfigError, EvalReturn, TrainingReturn
 from ding.bonus.config import get_hybrid_shape, get_instance_config, get_instance_env
 from ding.config.example.DQN import supported_env, supported_env_cfg
 
@@ -60,3 +60,33 @@ def test_hybrid_actions() -> None:
     spaces = pytest.importorskip("gymnasium").spaces
     space = spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (1,)), spaces.Box(-1, 1, (1,))])
     assert get_hybrid_shape(space) == {"action_type_shape": 3, "action_args_shape": 2}
+
+
+@pytest.mark.parametrize(
+    ("short", "env_id", "kind"), [("acrobot", "Acrobot-v1", "discrete"), ("hybrid_moving", "Moving-v0", "hybrid")]
+)
+def test_ppof_knows_the_short_names_of_di_engine(short, env_id, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert short in bonus.PPOF.supported_env_list
+    agent = bonus.PPOF(env_id=short)
+    assert (agent.cfg.env.env_id, agent.cfg.policy.action_space) == (env_id, kind)
+    action = agent.predict(agent.env.reset())
+    assert agent.env.action_space.contains(action)
+
+
+def test_ppof_names_the_package_of_an_env_that_it_cannot_make():
+    with pytest.raises(AgentConfigError, match="'mario' is one of gym_super_mario_bros"):
+        bonus.PPOF(env_id="mario")
+
+
+def test_an_id_may_be_the_first_or_the_env_argument_and_be_one_that_gymnasium_replaced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("Box2D")
+    tuned = bonus.PPOF(env_id="LunarLander-v2").cfg.policy
+    assert bonus.PPOF(env="LunarLander-v2").cfg.policy == tuned
+    assert tuned.n_sample == 512
+    for env_id in ("LunarLanderContinuous-v2", "LunarLanderContinuous-v3"):
+        cfg = get_instance_config(env_id, "SAC")
+        assert bonus.SACAgent(env_id="LunarLanderContinuous-v2", cfg=cfg).cfg.env.env_id == "LunarLanderContinuous-v3"
+    with pytest.raises(AgentConfigError, match=r"env_id is 'LunarLander-v2', but cfg\.env\.env_id is"):
+        bonus.SACAgent(env_id="LunarLander-v2", cfg=get_instance_config("LunarLanderContinuous-v2", "SAC"))

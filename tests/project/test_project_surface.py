@@ -1,8 +1,10 @@
 """The public surface: names that scripts import, and what an import may cost."""
 
 import importlib
+import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -129,3 +131,40 @@ def test_the_import_of_the_workers_is_light() -> None:
     code = f"import sys, ding.worker; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def _exported() -> list[tuple[str, str]]:
+    """Package and name, of each line of what DI-engine 0.5.3's packages export."""
+    pairs, package = [], ""
+    for line in Path(__file__).with_name("api").joinpath("exports.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("package "):
+            package = line.removeprefix("package ")
+        else:
+            pairs += [(package, name) for name in line.split()]
+    return pairs
+
+
+def test_packages_export_what_those_of_di_engine_do() -> None:
+    """Or an import says to which part, which is not built, a name belongs."""
+    missing = []
+    for package, name in _exported():
+        try:
+            getattr(importlib.import_module(package), name)
+        except ImportError as error:
+            if "which is not built" not in str(error) and "is not installed" not in str(error):
+                missing.append(f"{package}.{name}: {error}")
+        except AttributeError:
+            if importlib.util.find_spec(f"{package}.{name}") is None:
+                missing.append(f"{package}.{name}")
+    assert missing == []
+
+
+def test_a_name_from_before_di_engine_0_5_says_what_it_is_called_now() -> None:
+    for package, name, new in (
+        ("ding.model.template", "QAC", "ContinuousQAC"),
+        ("ding.model", "QAC", "ContinuousQAC"),
+        ("ding.envs", "FinalEvalRewardEnv", "EvalEpisodeReturnWrapper"),
+        ("ding.envs", "EvalEpisodeReturnEnv", "EvalEpisodeReturnWrapper"),
+    ):
+        with pytest.raises(ImportError, match=f"it is called '{new}' since DI-engine 0.5"):
+            getattr(importlib.import_module(package), name)

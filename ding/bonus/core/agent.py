@@ -16,7 +16,7 @@ import torch
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
-from ding.bonus.config import get_instance_config, limit_of, stop_value_of_old, successor_of
+from ding.bonus.config import check_made_here, get_instance_config, limit_of, stop_value_of_old, successor_of
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, model_section, wrappers_for
 from ding.bonus.core.joined_video import join_videos
@@ -215,7 +215,10 @@ class Agent:
         """The pattern of the envs, and the config to begin with."""
         section = cfg.setdefault("env", EasyDict())
         named = section.get("env_id")
-        if env_id is not None and named is not None and env_id != named:
+        if isinstance(env, str):
+            # DI-engine 0.4 calls the id so.
+            env_id, env = env_id or env, None
+        if env_id is not None and named is not None and successor_of(env_id)[0] != successor_of(named)[0]:
             raise AgentConfigError(f"env_id is {env_id!r}, but cfg.env.env_id is {named!r}")
         env_id = env_id or named
         if env is not None:
@@ -224,6 +227,7 @@ class Agent:
         elif env_id is None:
             raise AgentConfigError("an agent needs env_id, env, or cfg.env.env_id")
         else:
+            check_made_here(env_id)
             section.env_id, kwargs = successor_of(env_id)
             limit = limit_of(section.env_id)
             for key, value in stop_value_of_old(env_id).items():

@@ -294,6 +294,11 @@ class AbstractEnvManager(Configurable, ABC):
     def _collect_attribute(self, name: str) -> list[Any]:
         """The attribute of every env, in order of ids."""
 
+    @property
+    def _env_ref(self) -> Any:
+        """:attr:`env_ref` by the name that DI-engine has, which scripts read."""
+        return self.env_ref
+
     def __getattr__(self, name: str) -> Any:
         # Reached only for names that the manager itself does not have. Private names are never an env's business;
         # without this rule a half constructed manager would recurse for its own attributes.

@@ -25,3 +25,6 @@ from ding.envs.env_wrappers.env_wrappers import TransposeWrapper as TransposeWra
 from ding.envs.env_wrappers.env_wrappers import WarpFrameWrapper as WarpFrameWrapper
 from ding.envs.env_wrappers.env_wrappers import create_env_wrapper as create_env_wrapper
 from ding.envs.env_wrappers.env_wrappers import update_shape as update_shape
+from ding.torch_utils.data_helper import to_ndarray as to_ndarray
+from ding.utils import ENV_WRAPPER_REGISTRY as ENV_WRAPPER_REGISTRY
+from ding.utils import import_module as import_module

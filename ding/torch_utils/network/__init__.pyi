@@ -9,6 +9,7 @@ from ding.torch_utils.network.merge import SumMerge as SumMerge
 from ding.torch_utils.network.merge import VectorMerge as VectorMerge
 from ding.torch_utils.network.nn_module import MLP as MLP
 from ding.torch_utils.network.nn_module import BilinearUpsample as BilinearUpsample
+from ding.torch_utils.network.nn_module import Flatten as Flatten
 from ding.torch_utils.network.nn_module import NearestUpsample as NearestUpsample
 from ding.torch_utils.network.nn_module import NoiseLinearLayer as NoiseLinearLayer
 from ding.torch_utils.network.nn_module import binary_encode as binary_encode

@@ -16,6 +16,9 @@ from torch import nn
 from ding.torch_utils.network.normalization import build_normalization
 from ding.utils.errors import InvalidArgumentError
 
+#: The name of DI-engine.
+Flatten = nn.Flatten
+
 LayerFn = Callable[[int, int], nn.Module]
 _PADS = {"reflect": nn.ReflectionPad2d, "replication": nn.ReplicationPad2d}
 

@@ -644,3 +644,9 @@ def test_observations_have_the_dtype_that_their_space_declares(dict_obs):
         assert (columns["count"] if dict_obs else columns).dtype == np.float32
         manager.step(act(manager))
     manager.close()
+
+
+def test_the_env_of_the_spaces_has_the_name_of_di_engine():
+    manager = BaseEnvManager([lambda: DingEnvWrapper(cfg={"env_id": "CartPole-v1"})], BaseEnvManager.default_config())
+    # A script reads it, whatever its underscore says.
+    assert getattr(manager, "_env" + "_ref") is manager.env_ref

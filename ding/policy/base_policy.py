@@ -177,8 +177,8 @@ class Policy(ABC):
             self._monitor_vars_learn,
             self._get_attribute,
             self._set_attribute,
-            with_statistics(self._state_dict_learn, self._get_normalization()),
-            loading_statistics(self._load_state_dict_learn, self._get_normalization()),
+            with_statistics(self, self._state_dict_learn, self._get_normalization()),
+            loading_statistics(self, self._load_state_dict_learn, self._get_normalization()),
         )
 
     @property
@@ -191,8 +191,8 @@ class Policy(ABC):
             self._reset_collect,
             self._get_attribute,
             self._set_attribute,
-            with_statistics(self._state_dict_collect, self._get_normalization()),
-            loading_statistics(self._load_state_dict_collect, self._get_normalization()),
+            with_statistics(self, self._state_dict_collect, self._get_normalization()),
+            loading_statistics(self, self._load_state_dict_collect, self._get_normalization()),
         )
 
     @property
@@ -203,8 +203,8 @@ class Policy(ABC):
             self._reset_eval,
             self._get_attribute,
             self._set_attribute,
-            with_statistics(self._state_dict_eval, self._get_normalization()),
-            loading_statistics(self._load_state_dict_eval, self._get_normalization()),
+            with_statistics(self, self._state_dict_eval, self._get_normalization()),
+            loading_statistics(self, self._load_state_dict_eval, self._get_normalization()),
         )
 
     # What an algorithm implements.

@@ -121,6 +121,16 @@ class DTPolicy(Policy):
         groups = [{"params": decaying, "weight_decay": cfg.wt_decay}, {"params": rest, "weight_decay": 0.0}]
         return clipping_adam(groups, cfg.learn, betas=_IMAGE_BETAS, weight_decay=0.0, **options)
 
+    def data_statistics(self) -> StateDict:
+        """Return mean and deviation of the states of the data set."""
+        return {"state_mean": self._mean, "state_std": self._std} if hasattr(self, "_mean") else {}
+
+    def load_data_statistics(self, state: StateDict) -> None:
+        """Standardise states by these from now on."""
+        self._mean, self._std = (
+            torch.as_tensor(state[key], dtype=torch.float32) for key in ("state_mean", "state_std")
+        )
+
     def _encodes(self) -> bool:
         """Whether states go through an encoder: images and dicts."""
         return getattr(self._model, "state_encoder", None) is not None
@@ -162,8 +172,7 @@ class DTPolicy(Policy):
             raise PolicyConfigError("policy.rtg_target is missing: the return that the policy is to reach")
         self._eval_model = self._model
         self._continuous = bool(cfg.model.get("continuous", False))
-        self._mean = torch.as_tensor(cfg.state_mean, dtype=torch.float32)
-        self._std = torch.as_tensor(cfg.state_std, dtype=torch.float32)
+        self.load_data_statistics({"state_mean": cfg.state_mean, "state_std": cfg.state_std})
         self._context = int(cfg.model.context_len)
         self._last_timestep = int(cfg.model.get("max_timestep", 4096)) - 1
         self._episodes: dict[int, _Episode] = {}

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from ding.data import EnvBatch, batched
-from ding.data.roles import Samples
+from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.model.template.ebm import MCMC, StochasticOptimizer, create_stochastic_optimizer
 from ding.policy._optimization import clipping_adam
@@ -52,6 +52,8 @@ class IBCPolicy(BehaviourCloningPolicy):
     It searches in the action bounds of its data set, and in [-1, 1] as long as it was given none.
     """
 
+    _bounds: torch.Tensor | None = None
+
     config: ClassVar[dict[str, Any]] = {
         "type": "ibc",
         "continuous": True,
@@ -79,7 +81,16 @@ class IBCPolicy(BehaviourCloningPolicy):
 
     def set_statistic(self, statistics: Any) -> None:
         """Search in ``statistics.action_bounds`` ``[2, N]`` from now on."""
-        self._search.set_action_bounds(statistics.action_bounds)
+        self.load_data_statistics({"action_bounds": statistics.action_bounds})
+
+    def data_statistics(self) -> StateDict:
+        """Return the bounds of the actions of the data set; nothing before :meth:`set_statistic`."""
+        return {} if self._bounds is None else {"action_bounds": self._bounds}
+
+    def load_data_statistics(self, state: StateDict) -> None:
+        """Search in ``action_bounds`` ``[2, N]`` from now on."""
+        self._bounds = torch.as_tensor(state["action_bounds"], dtype=torch.float32)
+        self._search.set_action_bounds(self._bounds)
 
     def _make_optimizer(self) -> Adam:
         learn, optim = self._cfg.learn, self._cfg.learn.optim

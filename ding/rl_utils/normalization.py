@@ -104,7 +104,7 @@ class Normalization:
             # An evaluator env may be without the wrapper of rewards, or come first.
             norms = Norms(
                 self.norms.obs_shape if norms.obs_shape is None else norms.obs_shape,
-                norms.clip_range,
+                norms.clip_range if self.norms.obs_shape is None else self.norms.clip_range,
                 self.norms.reward_discount if norms.reward_discount is None else norms.reward_discount,
             )
         self.norms = norms

@@ -212,3 +212,11 @@ def test_the_learning_rate_warms_up_and_decays_and_gradients_are_clipped_as_aske
     assert largest <= 1e-9
     with pytest.raises(PolicyConfigError, match="lr_scheduler"):
         make(learn={"lr_scheduler": {"epoch_num": 4}})
+
+
+def test_statistics_of_the_data_set_are_in_the_checkpoint():
+    policy, again = make(True, state_mean=[0.5] * 4, state_std=[2.0] * 4), make(True)
+    state = policy.learn_mode.state_dict()
+    again.eval_mode.load_state_dict(state)
+    assert again.data_statistics()["state_mean"].tolist() == [0.5] * 4
+    assert again.data_statistics()["state_std"].tolist() == [2.0] * 4

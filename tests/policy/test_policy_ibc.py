@@ -141,3 +141,12 @@ def test_it_acts_in_the_bounds_of_its_data_set_and_does_not_collect():
     assert ((bounds[0] <= action) & (action <= bounds[1])).all()
     with pytest.raises(NotImplementedError, match="serial_pipeline_offline"):
         policy.collect_mode.forward(EnvBatch(np.arange(1), wave((1, 4), 0.0).numpy()))
+
+
+def test_action_bounds_of_the_data_set_are_in_the_checkpoint():
+    bounds = np.array([[-3.0, -4.0], [5.0, 6.0]])
+    policy, again = make("dfo"), make("dfo")
+    assert "data_statistics" not in policy.learn_mode.state_dict()
+    policy.set_statistic(DatasetStatistics(np.zeros(4), np.ones(4), bounds))
+    again.eval_mode.load_state_dict(policy.learn_mode.state_dict())
+    assert again.data_statistics()["action_bounds"].tolist() == bounds.tolist()

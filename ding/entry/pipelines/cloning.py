@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 from ding.config import ConfigValueError
 from ding.data import EnvBatch, TransitionBatch, create_dataset
 from ding.data.roles import Samples, StateDict
+from ding.entry.pipelines.offline import use_data_statistics
 from ding.entry.serial.demonstrations import read_state
 from ding.entry.serial.expert_path import compiled_expert, expert_options, playing_expert
 from ding.entry.serial.loop import DataPath, collected
@@ -81,6 +82,7 @@ def serial_pipeline_bc(
         with run.parts(with_buffer=False, collects=False) as parts:
             if model is None:
                 check_data_set(type(parts.policy), cfg.policy.model, dataset)
+            use_data_statistics(parts.policy, dataset)
             data = CloningPath(parts, dataset)
             limit = min(max_iter, int(epochs) * data.batches_per_epoch)
             options = () if data_path is None else ("--data-path", data_path)

@@ -17,6 +17,7 @@ from ding.entry.serial_entry import InputConfig, RunArguments, opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
+from ding.rollout import statistics_of
 
 # The default of max_train_iter, with which a run ends by other limits.
 _ENDLESS = int(1e10)
@@ -65,6 +66,7 @@ def serial_pipeline_offline(
             policy: Any = parts.policy
             if model is None:
                 check_data_set(type(policy), cfg.policy.model, dataset)
+            use_data_statistics(policy, dataset)
             if hasattr(policy, "set_statistic"):
                 policy.set_statistic(dataset.statistics)
             if hasattr(policy, "init_data_normalizer"):
@@ -73,6 +75,13 @@ def serial_pipeline_offline(
             limit = int(min(max_train_iter, epochs * data.batches_per_epoch))
             status = run.train(parts, data, "serial_offline", max_train_iter=limit)
             return policy, status.solved
+
+
+def use_data_statistics(policy: Policy, dataset: Any) -> None:
+    """Have evaluations, and whoever loads the policy, standardise observations as the data set does, if it does."""
+    statistics = statistics_of(policy.learn_mode)
+    if statistics is not None and getattr(dataset, "standardises_obs", False):
+        statistics.fix_obs(dataset.mean, dataset.std, len(dataset))
 
 
 def _pass_on_statistics(dataset: Any, cfg: EasyDict) -> None:

@@ -14,10 +14,10 @@ from ding.envs.env.action_parts import from_sample
 from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
 from ding.envs.env.making import apply_wrappers, as_gymnasium, make_gym_env
-from ding.envs.env.norms import deferred_norms
+from ding.envs.env.norms import deferred_norms, has_obs_norm
 from ding.envs.env.spaces import cast_obs, float32_space
 from ding.envs.env.stepping import FastStep, RawStep
-from ding.envs.env_wrappers import EvalEpisodeReturnWrapper
+from ding.envs.env_wrappers import EvalEpisodeReturnWrapper, ObsNormWrapper
 from ding.envs.env_wrappers.video import RecordEpisodes, require_video_writer
 from ding.rl_utils.normalization import Norms
 from ding.utils import ENV_REGISTRY, Configurable
@@ -185,6 +185,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
             assert self._env_id is not None
             self._raw_env = make_gym_env(self._env_id, **self._cfg.env_kwargs)
         env = apply_wrappers(self._raw_env, self._cfg.env_wrapper, self._env_id, self.caller)
+        if self._cfg.get("norm_obs", {}).get("use_norm") and not has_obs_norm(env):
+            env = ObsNormWrapper(env)
         if self._defers_norms:
             deferred_norms(env)
         self._env = env

@@ -20,6 +20,7 @@ from ding.envs.env_wrappers import (
     NoopResetWrapper,
     ObsNormWrapper,
     RewardNormWrapper,
+    StaticObsNormWrapper,
     TimeLimitWrapper,
 )
 from ding.envs.env_wrappers._episode import TimeLimitIsEndWrapper
@@ -78,6 +79,15 @@ def deferred_norms(env: object) -> Norms | None:
         outside.append(env)
         env = env.env
     return None if shape is None and discount is None else Norms(shape, clip, discount)
+
+
+def has_obs_norm(env: object) -> bool:
+    """Return whether a gymnasium env has the wrapper ``obs_norm``, or the static one."""
+    while isinstance(env, (gymnasium.Wrapper, GymToGymnasiumWrapper)):
+        if isinstance(env, (ObsNormWrapper, StaticObsNormWrapper)):
+            return True
+        env = env.env
+    return False
 
 
 def _check_outside(outside: list[Any], harmless: tuple[type, ...], name: str, what: str) -> None:

@@ -204,6 +204,11 @@ class ColumnDataset(Dataset[Any]):
             self._standardised = tuple(name for name in ("obs", "next_obs") if name in self._columns)
 
     @property
+    def standardises_obs(self) -> bool:
+        """Whether the observations of samples are ``(obs - mean) / std``."""
+        return "obs" in self._standardised
+
+    @property
     def statistics(self) -> DatasetStatistics:
         """Mean and standard deviation of the observations before they were standardised, and the action bounds."""
         return DatasetStatistics(self.mean, self.std, self.action_bounds)

@@ -14,6 +14,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data import columns_save
+from ding.entry import eval as evaluate
 from ding.entry import serial_pipeline_offline
 from ding.entry.cli import cli
 from ding.policy import DiscreteCQLPolicy
@@ -128,6 +129,32 @@ def test_a_run_goes_on_from_a_checkpoint_exactly():
     assert drawn == batches
     expected, found = (policy.learn_mode.state_dict()["model"] for policy in (whole, resumed))
     assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_a_standardised_data_set_is_evaluated_and_loaded_with_its_statistics():
+    seen = []
+
+    class Seeing(DiscreteCQLPolicy):
+        def _forward_eval(self, data):
+            seen.append(np.stack([np.asarray(obs) for obs in data.values()]))
+            return super()._forward_eval(data)
+
+    POLICY_REGISTRY.register("seeing_cql_command", Seeing, force_overwrite=True)
+    POLICY_REGISTRY.register("seeing_cql", Seeing, force_overwrite=True)
+    main, create = config("seeing_cql")
+    main.env.norm_obs = dict(use_norm=True, offline_stats=dict(use_offline_stats=True))
+    policy, _ = serial_pipeline_offline((main, create), seed=0)
+    obs = columns()["obs"]
+    mean, std = obs.mean(0), obs.std(0) + 1e-3
+    state = policy.learn_mode.state_dict()["normalization"]
+    np.testing.assert_allclose(state["obs"]["mean"], mean, rtol=1e-4, atol=1e-6)
+    first = seen[0][0]
+    assert np.abs(first * std + mean).max() < 0.06, "CartPole starts near 0"
+    seen.clear()
+    main, create = config("seeing_cql")
+    main.env.norm_obs = dict(use_norm=True)
+    evaluate((main, create), seed=0, load_path=str(next(Path().glob("offline*/ckpt/ckpt_best.pth.tar"))))
+    assert np.abs(seen[0][0] * std + mean).max() < 0.06
 
 
 def test_a_run_goes_on_from_a_saved_state_exactly():

@@ -52,10 +52,14 @@ class ObsConstants(NamedTuple):
 
 
 class Counted:
-    """What the envs of a collector process returned in all its tasks: its contribution to the run."""
+    """What the envs of a collector process returned in all its tasks: its contribution to the run.
 
-    def __init__(self) -> None:
-        self.name = uuid.uuid4().hex
+    Args:
+        name: Its name in the run; a new one by default.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = uuid.uuid4().hex if name is None else name
         #: By 'obs' and 'returns'.
         self.parts: dict[str, RunningMeanStd] = {}
         self.norms: Norms | None = None
@@ -183,6 +187,7 @@ class Normalization:
 
     def count_into(self, counted: Counted) -> None:
         """Also count what is taken in from now on as part of the contribution of this process."""
+        self._keep_before()
         self._own = counted
 
     def merge(self, contributions: Mapping[str, Contribution]) -> None:
@@ -191,12 +196,18 @@ class Normalization:
         Raises:
             ValueError: they are those of observations of another shape.
         """
-        if not self._sources and self._parts:
-            self._sources[_BEFORE] = {key: _plain(part) for key, part in self._parts.items()}
+        if self._own is None:
+            self._keep_before()
         for name, one in contributions.items():
             if _size(one) >= _size(self._sources.get(name, {})):
                 self._sources[name] = one
         self._merge_sources()
+
+    def _keep_before(self) -> None:
+        """Make a source of what was counted before there were several."""
+        if not self._sources:
+            before = {key: _plain(part) for key, part in self._parts.items() if part.count > _EPSILON}
+            self._sources = {_BEFORE: before} if before else {}
 
     def _merge_sources(self) -> None:
         """Make the statistics those of all sources, and of what this process counted."""
@@ -246,6 +257,10 @@ class Normalization:
         parts = {key: _loaded(state[key]) for key in ("obs", "returns") if key in state}
         self._parts = {**self._parts, **parts}
         if self._own is not None:
+            mine = self._sources.get(self._own.name, {})
+            if not self._own.parts:
+                self._own.norms = self.norms
+                self._own.parts = {key: _loaded(mine[key]) for key in ("obs", "returns") if key in mine}
             if not self._sources:
                 self._sources = {_BEFORE: {key: _plain(part) for key, part in parts.items()}}
             self._merge_sources()

@@ -38,7 +38,9 @@ from ding.entry.view.status import Evaluations, RunStatus
 from ding.entry.view.views import RunView
 from ding.parallel.launch.signals import first_asks, handling, write_notice
 from ding.policy.compiled_updates import joined_updates
-from ding.utils import allreduce_data, get_rank, get_world_size
+from ding.rl_utils.normalization import Counted
+from ding.rollout import statistics_of
+from ding.utils import allreduce_data, broadcast_object_list, get_rank, get_world_size
 from ding.worker.collector.base_serial_evaluator import SerialEvaluator
 
 logger = logging.getLogger("ding.entry")
@@ -303,6 +305,12 @@ class SerialLoop:
         self._state_freq = int(parts.cfg.policy.learn.get("run_state_freq") or 0)
         self._last_state_iter = 0
         self._saver = RunSaver(parts)
+        # Of several processes that train one model, each counts what its envs return.
+        self._counted: Counted | None = None
+        self._statistics = statistics_of(parts.learner.policy)
+        if self._statistics is not None and parts.cfg.policy.get("multi_gpu", False) and get_world_size() > 1:
+            self._counted = Counted(f"rank{get_rank()}")
+            self._statistics.count_into(self._counted)
         signals.on_request = parts.learner.saver.stop_waiting
 
     def run(self) -> RunStatus:
@@ -369,6 +377,8 @@ class SerialLoop:
             if self._evaluations.solved or not goes_on:
                 return False
         self._data.collect()
+        if self._counted is not None:
+            self._share_statistics(self._counted)
         for batch in self._data.batches():
             learner.train(batch, self._parts.collector.envstep, self._data.train_kwargs)
             self._data.trained()
@@ -381,6 +391,16 @@ class SerialLoop:
         if self._callbacks.watch_iterations and not self._callbacks.iterated(self.status()):
             return False
         return self._signals.requested is None
+
+    def _share_statistics(self, counted: Counted) -> None:
+        """Take in what the envs of the other processes returned; all do so after each collection."""
+        assert self._statistics is not None
+        if self._statistics.norms is None:
+            return
+        for rank in range(get_world_size()):
+            found: list[Any] = [counted.contribution() if rank == get_rank() else None]
+            broadcast_object_list(found, src=rank)
+            self._statistics.merge(found[0])
 
     def _save_state(self) -> None:
         """Save all that a killed run needs to go on."""

@@ -21,13 +21,16 @@ _SCRIPT = """
     main.exp_name, main.policy.multi_gpu = "run", True
     main.policy.learn.run_state_freq = 20
     {shrink}
+    main.env.env_wrapper = [dict(type="obs_norm"), dict(type="eval_episode_return")]
     with DDPContext():
         policy = {pipeline}((main, create), seed=3, max_env_step={steps})
         model = policy.learn_mode.get_attribute("model")
         weights = torch.cat([p.detach().reshape(-1) for p in model.parameters()]).double().sum().item()
         draw = torch.rand(1).item()
+        state = policy.learn_mode.state_dict()["normalization"]
+        statistics = [*state["obs"]["mean"].tolist(), *state["obs"]["var"].tolist(), state["obs"]["count"]]
         with open(f"rank{{get_rank()}}.json", "w") as f:
-            json.dump({{"weights": weights, "draw": draw}}, f)
+            json.dump({{"weights": weights, "draw": draw, "obs": statistics, "sources": list(state["sources"])}}, f)
 """
 _PPO = "main.policy.learn.batch_size, main.policy.collect.n_sample = 16, 64"
 
@@ -65,6 +68,10 @@ def test_two_processes_train_one_network_on_data_of_their_own(tmp_path, pipeline
     assert process.returncode == 0, output
     left, right = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2))
     assert left["weights"] == right["weights"]
+    # One set of statistics covers the envs of both.
+    assert left["obs"] == pytest.approx(right["obs"])
+    assert sorted(left["sources"]) == ["rank0", "rank1"]
+    assert left["obs"][-1] >= steps
     # Each explores by random numbers of its own.
     assert left["draw"] != right["draw"]
     # One of them shows the run, and they count the env steps together.

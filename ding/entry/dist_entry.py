@@ -10,6 +10,7 @@ addresses; it can be given in the place of the config file.
 
 import os
 import shutil
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -190,6 +191,7 @@ def _launch_worker(
     cfg = own.load_config(filename, seed)
     # With platform='k8s' the operator names the workers to the coordinator: they need not announce themselves.
     address = {"address": None} if kind in cfg.system else coordinator_of(cfg)
+    unique_name = name
     name = name or f"{kind}0"
     section = EasyDict(section_of(cfg, kind, name))
     if section.get("multi_gpu"):
@@ -200,6 +202,9 @@ def _launch_worker(
     section.host = own.host or section.host
     section.port = port if port is not None else env_number(f"{kind.upper()}_PORT") or section.port
     cfg.system[name] = section
-    payload = {"cfg": cfg, "limits": {}, **own.waits(address["address"])}
+    if kind in cfg.system and unique_name is None:
+        # Pods are all started alike.
+        unique_name = os.environ.get("KUBERNETES_POD_NAME") or f"{socket.gethostname()}:{section.port}"
+    payload = {"cfg": cfg, "limits": {}, "unique_name": unique_name, **own.waits(address["address"])}
     with console_lines():
         run_here(Role(name, target, payload), run_token(own.token_file), {COORDINATOR: address})

@@ -12,8 +12,8 @@ Example::
 
 Roles are ``collector``, ``evaluator``, ``learner``, ``expert`` and ``demonstrator`` (trained policies that play for a
 data set), ``dataset`` (the order of its rows), ``node`` (a process of a task), ``env`` (a process with envs),
-``worker`` (a process of a ``Supervisor``), ``sampler`` (of a sweep), and in a parallel run ``coordinator``,
-``aggregator`` and ``shard``. Processes that run the same script have an index each, see :func:`process_index`.
+``worker`` (a process of a ``Supervisor``), ``sampler`` (of a sweep), and for a process of a parallel run its name, such
+as ``learner0`` and ``collector3``. Processes that run the same script have an index each, see :func:`process_index`.
 """
 
 from __future__ import annotations
@@ -36,23 +36,15 @@ _MAX_PROCESSES = 2**16
 _node_index = 0
 
 
-def index_in_life(index: int, life: int) -> int:
-    """Return the index in the seed tree of process ``index`` after ``life`` restarts.
-
-    A process that was started again does not repeat the numbers that it had before.
-    """
-    return index + life * _MAX_PROCESSES
-
-
 def set_process_index(index: int, life: int = 0) -> None:
     """Note the number of this process among those that run the same script, such as the nodes of a task.
 
     Args:
         index: the number, from 0.
-        life: how often the process was started again, see :func:`index_in_life`.
+        life: how often the process was started again. A new life does not repeat the numbers of the one before.
     """
     global _node_index
-    _node_index = index_in_life(index, life)
+    _node_index = index + life * _MAX_PROCESSES
 
 
 def process_index() -> int:

@@ -24,7 +24,6 @@ from ding.interaction.exception import (
 from ding.parallel.launch import PermanentRoleError, RoleContext
 from ding.parallel.ray_cluster import node_address
 from ding.utils import SeedTree, import_module
-from ding.utils.seed import index_in_life
 from ding.utils.system_helper import is_port_free
 from ding.worker.collector.comm import create_comm_collector
 from ding.worker.learner.comm import create_comm_learner
@@ -106,10 +105,10 @@ def _work_alone(context: RoleContext, kind: str, create: Callable[[EasyDict], An
     names = prepare(context, threads_for(cfg, kind))
     section = dict(cfg.system[context.name])
     if kind == "collector":
-        own, (role, index) = section.get("env") or {}, _place(context)
+        own, (name, life) = section.get("env") or {}, _place(context)
         # Several collectors may share an entry of env.per_collector.
         seeds = SeedTree(int(own["seed"])) if "seed" in own else _seeds(cfg)
-        section["env"] = {**own, "seed": seeds.derived(role, process=index)}
+        section["env"] = {**own, "seed": seeds.derived(name, process=life)}
     work(context, create, names, section, COORDINATOR)
 
 
@@ -237,8 +236,8 @@ def prepare(context: RoleContext, threads: int) -> list[str]:
     import_module(names)
     torch.set_num_threads(threads)
     if cfg.system.get("backend") != "inproc":  # whose roles share the generators of one process
-        kind, index = _place(context)
-        _seeds(cfg).seed_process(kind, process=index, use_cuda=bool(cfg.main.policy.get("cuda", False)))
+        name, life = _place(context)
+        _seeds(cfg).seed_process(name, process=life, use_cuda=bool(cfg.main.policy.get("cuda", False)))
     return names
 
 
@@ -249,9 +248,8 @@ def _seeds(cfg: EasyDict) -> SeedTree:
 
 
 def _place(context: RoleContext) -> tuple[str, int]:
-    """Return the role and the index of this process in the seed tree, by its name: ``collector3``."""
-    kind = context.name.rstrip("0123456789")
-    return kind, index_in_life(int(context.name[len(kind) :] or 0), context.incarnation)
+    """Return the place of this process in the seed tree: its name, such as ``collector3``, and number of restarts."""
+    return context.payload.get("unique_name") or context.name, context.incarnation
 
 
 def cores() -> int:

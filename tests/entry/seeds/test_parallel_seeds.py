@@ -169,6 +169,6 @@ def test_each_collector_seeds_its_envs_from_its_place_in_the_tree(tmp_path):
     parallel_pipeline(configs(tmp_path), seed=0, max_train_iter=20, backend="inproc")
     played = {one["seed"] for one in episodes(tmp_path)}
     for number in range(2):
-        own = SeedTree(SeedTree(0).derived("collector", process=number))
+        own = SeedTree(SeedTree(0).derived(f"collector{number}"))
         first_task = SeedTree(own.derived("collector", index=0))
         assert set(first_task.env_seeds(2, "collector")) <= played

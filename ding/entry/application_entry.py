@@ -22,7 +22,7 @@ from ding.entry.view.experiment import eval_folder, experiment_of
 from ding.entry.view.failure import failures_logged
 from ding.policy import create_policy
 from ding.rl_utils import get_nstep_return_data
-from ding.rollout import seed_evaluation
+from ding.rollout import EvaluationResult, seed_evaluation
 from ding.utils import SeedTree
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
@@ -38,8 +38,28 @@ def eval(
     state_dict: dict[str, Any] | None = None,
     load_path: str | None = None,
     replay_path: str | None = None,
+    episodes: int | None = None,
 ) -> float:
     """Evaluate a policy and return its mean return over ``env.n_evaluator_episode`` episodes.
+
+    The arguments, and what is raised, are those of :func:`evaluate`, which returns more numbers.
+    """
+    return evaluate(input_cfg, seed, env_setting, model, state_dict, load_path, replay_path, episodes).mean
+
+
+def evaluate(
+    input_cfg: InputConfig,
+    seed: int = 0,
+    env_setting: EnvSetting | None = None,
+    model: torch.nn.Module | None = None,
+    state_dict: dict[str, Any] | None = None,
+    load_path: str | None = None,
+    replay_path: str | None = None,
+    episodes: int | None = None,
+) -> EvaluationResult:
+    """Evaluate a policy over ``env.n_evaluator_episode`` episodes.
+
+    The episodes are those that the evaluations of a run with this seed play.
 
     Args:
         input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
@@ -51,13 +71,17 @@ def eval(
             else ``policy.learn.learner.hook.load_ckpt_before_run`` of the config. The evaluation of a checkpoint in an
             experiment folder is written into ``eval/<time>`` there.
         replay_path: folder for videos of the episodes, one sub-folder per env; else ``env.replay_path`` of the config.
+        episodes: number of episodes, in place of ``env.n_evaluator_episode``; with fewer than ``env.evaluator_env_num``
+            there are as many envs as episodes.
 
     Raises:
         ConfigError: the config is wrong, or no state to evaluate is given, or its file does not exist.
         PolicyWeightsError: the state is that of another policy or network.
         RuntimeError: the evaluator reports no returns.
     """
-    cfg = _compiled(input_cfg, seed, env_setting, "eval_config.py", load_path)
+    if episodes is not None and env_setting is not None:
+        env_setting = (*env_setting[:2], env_setting[2][:episodes])
+    cfg = _compiled(input_cfg, seed, env_setting, "eval_config.py", load_path, episodes)
     with failures_logged(cfg.exp_name), contextlib.ExitStack() as ends:
         with unused_dir_removed(cfg.exp_name):
             state = state_dict if state_dict is not None else _load_state(cfg, load_path)
@@ -77,7 +101,7 @@ def eval(
         _, info = evaluator.eval()
         if "eval_episode_return" not in info:
             raise RuntimeError(f"the evaluator reports no eval_episode_return, only {sorted(info)}")
-        return float(np.mean(info["eval_episode_return"]))
+        return EvaluationResult.of(np.asarray(info["eval_episode_return"], dtype=np.float64).reshape(-1).tolist())
 
 
 def collect_demo_data(
@@ -159,9 +183,18 @@ def episode_to_transitions_filter(data_path: str, expert_data_path: str, nstep: 
 
 
 def _compiled(
-    input_cfg: InputConfig, seed: int, env_setting: EnvSetting | None, save_path: str, load_path: str | None = None
+    input_cfg: InputConfig,
+    seed: int,
+    env_setting: EnvSetting | None,
+    save_path: str,
+    load_path: str | None = None,
+    episodes: int | None = None,
 ) -> EasyDict:
     main, create = without_roles(*load_input(input_cfg))
+    if episodes is not None:
+        main.setdefault("env", EasyDict()).n_evaluator_episode = episodes
+        if "evaluator_env_num" in main.env:
+            main.env.evaluator_env_num = min(main.env.evaluator_env_num, episodes)
     if load_path is not None:
         experiment = load_path if os.path.isdir(load_path) else experiment_of(load_path)
         if experiment is not None:

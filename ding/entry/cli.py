@@ -178,6 +178,9 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
     is_flag=True,
     help="Import the code that an experiment folder needs, also where the run is not your own.",
 )
+@click.option(
+    "--episodes", type=click.IntRange(1), metavar="N", help="eval: number of episodes; else as the config says."
+)
 @click.option("--replay-path", metavar="DIR", help="eval: write videos of the episodes into this folder.")
 @click.option("--collect-count", type=float, callback=_whole, default=0, metavar="N", help="collect_...: how many.")
 @click.option("--data-path", metavar="FILE", help="collect_..., serial_bc: the data set; else as the config says.")

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import ding
 from ding.config import ConfigValueError
 from ding.entry import RunInterrupted, cli
+from ding.rollout import EvaluationResult
 
 CONFIG = """
 main_config = dict(exp_name='from_config', env=dict(stop_value=1), policy=dict(learn=dict(batch_size=2)))
@@ -198,14 +199,18 @@ def test_eval_prints_the_return_of_each_seed(run, monkeypatch):
     module = importlib.import_module("ding.entry.application_entry")
     calls = []
 
-    def evaluate(input_cfg, seed, load_path, replay_path):
+    def evaluate(input_cfg, seed, load_path, replay_path, episodes):
         calls.append((input_cfg[0].exp_name, seed, load_path, replay_path))
-        return 10.0 * seed
+        return EvaluationResult.of([10.0 * seed - 1, 10.0 * seed + 1])
 
-    monkeypatch.setattr(module, "eval", evaluate)
+    monkeypatch.setattr(module, "evaluate", evaluate)
     args = ("-m", "eval", "-c", "some_config.py", "-s", "1", "-s", "2", "--load-path", "c", "--replay-path", "v")
     result = run(*args)
-    assert result.stdout == "seed 1: return 10.00\nseed 2: return 20.00\nmean over 2 seeds: 15.00\n"
+    assert result.stdout.splitlines() == [
+        "seed 1: return 10.00 (std 1.00, 9.00 to 11.00 in 2 episodes)",
+        "seed 2: return 20.00 (std 1.00, 19.00 to 21.00 in 2 episodes)",
+        "mean over 2 seeds: 15.00",
+    ]
     assert calls == [("from_config/seed1", 1, "c", "v"), ("from_config/seed2", 2, "c", "v")]
 
 

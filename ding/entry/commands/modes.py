@@ -178,15 +178,16 @@ def _picked(options: Options, names: str) -> dict[str, Any]:
 
 
 def _eval(options: Options) -> None:
-    from ding.entry.application_entry import eval as evaluate
+    from ding.entry.application_entry import evaluate
     from ding.entry.view.views import console_lines
 
     returns = {}
     for seed, configs in _runs(options, _load_alone, resume=False):
         with console_lines():
             model = _network(options, configs[0])
-            returns[str(seed)] = evaluate(configs, seed=seed, **model, **_picked(options, "load_path replay_path"))
-        options.echo(f"seed {seed}: return {returns[str(seed)]:.2f}")
+            found = evaluate(configs, seed=seed, **model, **_picked(options, "load_path replay_path episodes"))
+        options.echo(f"seed {seed}: {found.describe()}")
+        returns[str(seed)] = found.mean
     if len(returns) > 1:
         options.echo(f"mean over {len(returns)} seeds: {sum(returns.values()) / len(returns):.2f}")
 

@@ -2,16 +2,20 @@
 
 import json
 import os
+import re
 import signal
 
 import gymnasium
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from easydict import EasyDict
 
 import ding
 from ding.bonus import DQNAgent
+from ding.bonus.quick.generated import generated_config
 from ding.entry import serial_pipeline, serial_pipeline_onpolicy
+from ding.entry.cli import cli
 from ding.entry.view.callbacks import RunCallback
 from ding.envs import DingEnvWrapper
 from ding.parallel.launch.signals import RunInterrupted
@@ -171,3 +175,19 @@ def test_an_agent_is_evaluated_once_more_at_the_end_of_its_training_and_keeps_th
     assert agent.best_eval_value >= first_best
     found = agent.best.batch_evaluate(env_num=5, n_evaluator_episode=5)
     assert found.eval_value == pytest.approx(agent.best_eval_value)
+
+
+@pytest.mark.parametrize(("episodes", "expected"), [("12", 12), ("2", 2)])
+def test_the_command_line_says_how_many_episodes_are_evaluated(episodes, expected):
+    serial_pipeline(generated_config("dqn", "CartPole-v1", "run"), max_env_step=100)
+    answer = CliRunner().invoke(cli, ["-m", "eval", "run", "--episodes", episodes])
+    assert answer.exit_code == 0, answer.output
+    assert re.search(
+        rf"seed 0: return [0-9.]+ \(std [0-9.]+, [0-9.]+ to [0-9.]+ in {expected} episodes\)", answer.output
+    )
+
+
+@pytest.mark.parametrize("policy", ["dqn", "c51", "ppo", "a2c"])
+@pytest.mark.parametrize(("env_id", "stop_value"), [("CartPole-v1", 475), ("CartPole-v0", 195)])
+def test_cartpole_is_solved_at_the_return_of_its_version(policy, env_id, stop_value):
+    assert generated_config(policy, env_id)[0].env.stop_value == stop_value

@@ -8,7 +8,8 @@ import torch
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, ExperimentNotFoundError
-from ding.bonus.core.agent import Agent, CompleteConfig, best_checkpoint_of
+from ding.bonus.core.agent import Agent, CompleteConfig
+from ding.bonus.core.best_checkpoint import best_checkpoint_of
 from ding.bonus.core.env_pattern import AnyEnv
 from ding.bonus.support import supported_algo
 from ding.config import ConfigFileError, ConfigTrustError

@@ -179,6 +179,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     check_values(user, defaults)
     make_whole(user)
     result = sections.merged(defaults, user)
+    sections.settle_step_limit(result.env)
     sections.settle_actions(result.env, env, policy_cls, strict)
     result.setdefault("exp_name", "default_experiment")
     result.policy.type = create.policy.type

@@ -139,7 +139,7 @@ SHARED_MEANINGS = {
     "shared_norm": "(bool) Whether `obs_norm` and `reward_norm` have one set of statistics for all envs of a run.",
     "norm_obs.use_norm": "(bool) Whether observations are standardised by their running mean and deviation.",
     "continuous": "(bool) Whether actions are continuous.",
-    "max_episode_steps": "(int) Steps after which an episode is truncated.",
+    "max_episode_steps": "(int or None) Steps after which an episode is truncated; None: as the env says.",
     "reset_timeout": "(float or None) Seconds that a reset may take; None is without limit.",
     "check_data": "(bool) Whether observations are looked at for NaN, and rewards for their shape.",
     "step_wait_timeout": "(float or None) Seconds to wait for more envs than wait_num, once that many are ready.",

@@ -109,6 +109,12 @@ def env_section(env: Callable[..., Any] | None, env_manager: type, create: Mappi
     return result
 
 
+def settle_step_limit(env: EasyDict) -> None:
+    """Hand ``env.max_episode_steps`` on to the manager, for envs that know nothing of it."""
+    if env.get("max_episode_steps") is not None and env.manager.get("max_episode_steps") is None:
+        env.manager.max_episode_steps = env.max_episode_steps
+
+
 def settle_actions(env: EasyDict, env_cls: object, policy: object, strict: bool) -> None:
     """Fill in the keys of the section ``env`` that depend on the policy and on how strict the run is.
 

@@ -22,8 +22,9 @@ from ding.utils.seed import SeedTree
 
 logger = logging.getLogger(__name__)
 
-# Steps of an episode after which an evaluation warns; the longest episodes of Atari games have 27,000.
-WARN_STEPS = 30_000
+# Steps of an episode after which an evaluation warns: seconds to a minute of most envs. Few episodes are as long (those
+# of some Atari games, of 27,000 steps at most).
+WARN_STEPS = 10_000
 # Broken episodes of one env in a row after which the evaluation gives up instead of going on for ever.
 MAX_ABNORMAL_IN_A_ROW = 100
 
@@ -87,8 +88,8 @@ class EndlessEpisodes:
         if len(env_ids) and self._steps[env_ids].max() >= self._next:
             env_id = int(env_ids[self._steps[env_ids].argmax()])
             logger.warning(
-                "an evaluation does not end: env %d made %d steps without the end of its episode. Limit episodes with "
-                "env.max_episode_steps, or raise %s where they are that long",
+                "an episode of the evaluation does not end: env %d has made %d steps in it. Limit episodes with "
+                "env.max_episode_steps, or raise %s where they may be that long",
                 env_id,
                 self._steps[env_id],
                 self._key,

@@ -17,6 +17,7 @@ from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
 from ding.bonus.config import check_made_here, get_instance_config, limit_of, stop_value_of_old, successor_of
+from ding.bonus.core.best_checkpoint import best_checkpoint_of
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, model_section, wrappers_for
 from ding.bonus.core.joined_video import join_videos
@@ -28,7 +29,6 @@ from ding.data import DequeBuffer
 from ding.data.buffer.middleware import PriorityExperienceReplay
 from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
 from ding.entry.serial.shape_check import check_model_shapes
-from ding.entry.view.experiment import best_checkpoint
 from ding.envs import BaseEnv, setup_ding_env_manager
 from ding.envs.env.norms import defer_norms
 from ding.framework import OnlineRLContext, Task
@@ -485,20 +485,3 @@ class Agent:
     def __repr__(self) -> str:
         policy = type(self.policy).__name__
         return f"{type(self).__name__}({self.cfg.env.get('env_id')!r}, {policy}, exp_name={self.exp_name!r})"
-
-
-def best_checkpoint_of(exp_dir: str) -> str:
-    """Return the path of the best checkpoint of an experiment folder.
-
-    Raises:
-        ExperimentNotFoundError: there is no such folder, or no checkpoint in it.
-    """
-    folder = Path(exp_dir) / "ckpt"
-    found = best_checkpoint(exp_dir)
-    if found is not None:
-        return str(found)
-    if not folder.is_dir():
-        raise ExperimentNotFoundError(f"{exp_dir} has no checkpoints: there is no folder {folder}")
-    raise ExperimentNotFoundError(
-        f"{folder} holds no checkpoint, only {sorted(path.name for path in folder.iterdir())}"
-    )

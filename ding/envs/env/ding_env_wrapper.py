@@ -13,7 +13,7 @@ from ding.data import BaseEnvTimestep
 from ding.envs.env.action_parts import from_sample
 from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
-from ding.envs.env.making import apply_wrappers, as_gymnasium, make_gym_env
+from ding.envs.env.making import apply_wrappers, as_gymnasium, find_spec, make_gym_env, with_step_limit
 from ding.envs.env.norms import deferred_norms, has_obs_norm
 from ding.envs.env.spaces import cast_obs, float32_space
 from ding.envs.env.stepping import FastStep, RawStep
@@ -60,6 +60,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         "act_scale": None,
         "check_actions": 100,
         "rew_clip": False,
+        "max_episode_steps": None,
         "shared_norm": True,
     }
 
@@ -84,6 +85,10 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self.act_scale = self._cfg.act_scale
         self.steps_to_check = _checked_steps(self._cfg.check_actions)
         self.rew_clip = bool(self._cfg.rew_clip)
+        limit = self._cfg.max_episode_steps
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise EnvConfigError(f"env.max_episode_steps must be a whole number of at least 1, not {limit!r}")
+        self._max_episode_steps: int | None = limit
         self._seed: int | None = None
         self._dynamic_seed = True
         self._seed_waits = False
@@ -108,8 +113,25 @@ class DingEnvWrapper(Configurable, BaseEnv):
 
     @property
     def env_kwargs(self) -> dict[str, Any]:
-        """Arguments of the construction."""
-        return dict(self._cfg.env_kwargs)
+        """Arguments of the construction, also of many envs together."""
+        limit = {} if self._max_episode_steps is None else {"max_episode_steps": self._max_episode_steps}
+        return {**self._cfg.env_kwargs, **limit}
+
+    def _made_with(self) -> dict[str, Any]:
+        """Arguments of the construction of a single env."""
+        kwargs, limit = dict(self._cfg.env_kwargs), self._max_episode_steps
+        if limit is not None:
+            # Where wrappers repeat actions, the limit inside counts other steps: it goes only if it is too low.
+            inside = kwargs.get("max_episode_steps") or find_spec(str(self._env_id)).max_episode_steps
+            kwargs["max_episode_steps"] = -1 if inside is not None and inside < limit else inside
+        return kwargs
+
+    def limit_episodes(self, max_episode_steps: int) -> None:
+        """Truncate episodes after so many steps, from the next reset on, unless the config has a limit."""
+        if self._max_episode_steps is None:
+            self._max_episode_steps = max_episode_steps
+            if self._env is not None:
+                self._env = with_step_limit(self._env, max_episode_steps)
 
     @property
     def wraps_plainly(self) -> bool:
@@ -183,7 +205,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
     def _build(self) -> None:
         if self._raw_env is None:
             assert self._env_id is not None
-            self._raw_env = make_gym_env(self._env_id, **self._cfg.env_kwargs)
+            self._raw_env = make_gym_env(self._env_id, **self._made_with())
         env = apply_wrappers(self._raw_env, self._cfg.env_wrapper, self._env_id, self.caller)
         if self._cfg.get("norm_obs", {}).get("use_norm") and not has_obs_norm(env):
             env = ObsNormWrapper(env)
@@ -196,6 +218,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self._action_space.seed(0 if self._seed is None else self._seed)
         self.render_mode = env.render_mode
         self.metadata = env.metadata
+        if self._max_episode_steps is not None:
+            self._env = with_step_limit(self._env, self._max_episode_steps)
         low, high = getattr(self._raw_env.unwrapped, "reward_range", (-np.inf, np.inf))
         self._reward_space = gymnasium.spaces.Box(low, high, (1,), np.float32)
 

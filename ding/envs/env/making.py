@@ -11,7 +11,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env.old_ids import spec_or_successor
-from ding.envs.env_wrappers import GymToGymnasiumWrapper, create_env_wrapper
+from ding.envs.env_wrappers import EvalEpisodeReturnWrapper, GymToGymnasiumWrapper, create_env_wrapper
 from ding.envs.env_wrappers._gym_api import resets_as_gymnasium
 from ding.envs.env_wrappers.video import FramesOnDemand
 from ding.envs.gymnasium_types import AnyEnv
@@ -148,6 +148,17 @@ def _taken_apart(env: AnyEnv) -> tuple[list[Any], AnyEnv]:
         wrappers.append(env)
         env = env.env
     return wrappers, env
+
+
+def with_step_limit(env: AnyEnv, max_episode_steps: int) -> AnyEnv:
+    """Return ``env`` with a limit of the steps of an episode, which a wrapper that sums the return sees."""
+    layer = env
+    while isinstance(layer, gymnasium.Wrapper):
+        if isinstance(layer, EvalEpisodeReturnWrapper):
+            layer.env = gymnasium.wrappers.TimeLimit(layer.env, max_episode_steps)
+            return env
+        layer = layer.env
+    return gymnasium.wrappers.TimeLimit(env, max_episode_steps)
 
 
 def apply_wrappers(

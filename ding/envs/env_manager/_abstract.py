@@ -22,8 +22,8 @@ from ding.envs.env_manager._errors import (
     traceback_text,
 )
 from ding.envs.env_manager._lifecycle import METHOD_NAME_LIST, EnvLifecycle, EnvState, ResetParam, SeedLike
+from ding.envs.env_manager._made_envs import StepRetryEnv, limited_env
 from ding.envs.env_manager._normalized import NormalizedEnvManager
-from ding.envs.env_manager._step_retry import StepRetryEnv
 from ding.utils import Configurable
 from ding.utils.names import check_choice
 
@@ -70,6 +70,8 @@ class AbstractEnvManager(Configurable, ABC):
         "on_env_failure": "raise",
         # With 'restart': so many failures of an env without a finished episode in between.
         "max_env_failures": 10,
+        # Steps after which an episode is truncated; None for no limit but that of the env. From env.max_episode_steps.
+        "max_episode_steps": None,
         # Whether a finished env is reset at once.
         "auto_reset": True,
         # Seconds that one env may need, None for no limit (with subprocesses, connect_timeout limits the first reset).
@@ -89,6 +91,8 @@ class AbstractEnvManager(Configurable, ABC):
         self.closed = True
         self._read_config()
         self._life = EnvLifecycle(self.env_num, self._episode_num)
+        if self._cfg.max_episode_steps is not None:
+            self._env_fn = [partial(limited_env, fn, self._cfg.max_episode_steps) for fn in self._env_fn]
         if self._cfg.retry_step:
             tries, wait_s = self._max_retry, self._retry_waiting_time
             self._env_fn = [partial(StepRetryEnv, fn, tries, wait_s) for fn in self._env_fn]

@@ -14,8 +14,9 @@ from ding.config import ConfigError, ConfigValueError, compile_config_parallel, 
 from ding.config.experiment_dir import ExperimentLock
 from ding.config.own.reading import import_if_own
 from ding.entry.parallel.env_check import check_env
+from ding.entry.parallel.final_evaluation import evaluated_at_end
 from ding.entry.parallel.places import Place, place_of
-from ding.entry.parallel.reports import ReportReader, finish_run, newest_checkpoint
+from ding.entry.parallel.reports import ReportReader, finish_run, keep_final_checkpoint, newest_checkpoint
 from ding.entry.parallel.roles import PRELOAD, make_roles
 from ding.entry.parallel.scaling import CollectorCount
 from ding.entry.parallel.snapshots import KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
@@ -96,7 +97,7 @@ def parallel_pipeline(
         cfg = _compiled(configs, seed, strict, resume)
         lock.take(cfg.main.exp_name)
         limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
-        return _run(cfg, limits, view, enable_total_log, snapshot, callbacks)
+        return _run(cfg, configs[:2], limits, view, enable_total_log, snapshot, callbacks)
 
 
 def _set_backend(system: EasyDict, backend: str | None, address: str | None) -> None:
@@ -163,6 +164,7 @@ def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, 
 
 def _run(
     cfg: EasyDict,
+    configs: tuple[EasyDict, EasyDict],
     limits: dict[str, int],
     view: RunView,
     show_all: bool,
@@ -201,7 +203,11 @@ def _run(
                 sentence = f"stopped; go on with: {_resume_line(cfg, limits)}"
             raise RunInterrupted(outcome.signum, checkpoint)
         end = reader.read(outcome.result)
-        result, sentence = finish_run(end)
+        checkpoint = keep_final_checkpoint(end.exp_name, end.train_iter)
+        # First of all, for the evaluation may be interrupted.
+        finish_run(end, checkpoint)
+        end = evaluated_at_end(end, *configs, cfg.seed, checkpoint)
+        result, sentence = finish_run(end, checkpoint)
         progress.end(end)
         ok = True
         return result

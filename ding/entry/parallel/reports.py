@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ding.entry.view.experiment import next_steps
-from ding.entry.view.status import UNBOUNDED, RunStatus, WorkerStatus, write_result
+from ding.entry.view.status import UNBOUNDED, RunStatus, WorkerStatus, evaluations_of, write_result
 from ding.parallel.launch import ProcessStatus
+from ding.rollout.evaluation_result import EvaluationResult
 from ding.utils.checkpoint import progress_of, rename_checkpoint, train_iter_of
 
 _RESUME_PREFIX = "resume_"
@@ -50,6 +52,7 @@ class ReportReader:
         self._began_s = clock()
         self._report: Mapping[str, Any] = {}
         self._evaluations = 0
+        self._best: EvaluationResult | None = None
 
     def read(
         self, report: Mapping[str, Any] | None = None, processes: Mapping[str, ProcessStatus] | None = None
@@ -59,6 +62,13 @@ class ReportReader:
             self._evaluations += report.get("last_evaluation") != self._report.get("last_evaluation")
             self._report = report
         report = self._report
+        last = _last_evaluation(report)
+        if last is not None and (self._best is None or last.mean > self._best.mean):
+            self._best = last
+        # Between two reports there may have been an evaluation that nothing else is known of.
+        best_return = report.get("best_return")
+        if best_return is not None and (self._best is None or best_return > self._best.mean):
+            self._best = EvaluationResult(best_return)
         buffers, workers = report.get("buffers") or {}, report.get("workers") or {}
         held = buffers.get("held") or {}
         return RunStatus(
@@ -72,7 +82,9 @@ class ReportReader:
             solved=bool(report.get("solved", False)),
             evaluations=self._evaluations,
             last_return=report.get("return"),
-            best_return=report.get("best_return"),
+            best_return=best_return,
+            last_evaluation=last,
+            best_evaluation=self._best,
             buffer_rows=sum(int(one.get("rows", 0)) for one in held.values()),
             pushed_rows=int(buffers.get("rows", 0)),
             sampled_rows=int(buffers.get("sampled_rows", 0)),
@@ -83,6 +95,35 @@ class ReportReader:
             },
             report=report,
         )
+
+
+def _last_evaluation(report: Mapping[str, Any]) -> EvaluationResult | None:
+    last = report.get("last_evaluation") or {}
+    if last.get("reward_mean") is None:
+        return None
+    std, low, high = (last.get(f"reward_{name}") for name in ("std", "min", "max"))
+    episodes, train_iter = (
+        None if last.get(key) is None else int(last[key]) for key in ("episode_count", "train_iter")
+    )
+    return EvaluationResult(last["reward_mean"], std, low, high, episodes, train_iter)
+
+
+def judged_by(status: RunStatus, result: EvaluationResult) -> RunStatus:
+    """Return a status with one more evaluation."""
+    best = status.best_evaluation
+    best = result if best is None or result.mean > best.mean else best
+    solved = status.solved or (status.stop_value is not None and result.mean >= status.stop_value)
+    report = {**status.report, "return": result.mean, "best_return": best.mean, "solved": solved}
+    return replace(
+        status,
+        solved=solved,
+        evaluations=status.evaluations + 1,
+        last_return=result.mean,
+        best_return=best.mean,
+        last_evaluation=result,
+        best_evaluation=best,
+        report=report,
+    )
 
 
 def newest_checkpoint(exp_name: str, train_iter: int = 0) -> str | None:
@@ -105,20 +146,24 @@ def newest_checkpoint(exp_name: str, train_iter: int = 0) -> str | None:
     return None if found is None else str(found)
 
 
-def finish_run(status: RunStatus) -> tuple[dict[str, Any], str]:
-    """Write ``result.json`` from the last status of a run; returns what is in it, and the end in a sentence."""
+def finish_run(status: RunStatus, checkpoint: str | None = None) -> tuple[dict[str, Any], str]:
+    """Write ``result.json`` from the last status of a run; returns what is in it, and the end in a sentence.
+
+    Args:
+        checkpoint: the last checkpoint; found in the folder of the run when it is not given.
+    """
     report = status.report
     result = {key: report.get(key) for key in (*_FIGURES, *_DETAILS)}
     if "ratings" in report:
         # Of the players of a league, former selves among them.
         result["ratings"] = report["ratings"]
-    checkpoint = _keep_final_checkpoint(status.exp_name, status.train_iter)
-    result.update(exp_name=status.exp_name, checkpoint=checkpoint)
+    checkpoint = checkpoint or keep_final_checkpoint(status.exp_name, status.train_iter)
+    result.update(exp_name=status.exp_name, checkpoint=checkpoint, **evaluations_of(status))
     write_result(status.exp_name, result)
     return result, status.describe_end() + next_steps(status.exp_name)
 
 
-def _keep_final_checkpoint(exp_name: str, train_iter: int) -> str | None:
+def keep_final_checkpoint(exp_name: str, train_iter: int) -> str | None:
     """Give the checkpoint that the stopping learner left the name of the final one; returns its path."""
     newest = newest_checkpoint(exp_name, train_iter)
     if newest is None or not Path(newest).name.startswith(_RESUME_PREFIX):

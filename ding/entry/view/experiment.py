@@ -24,6 +24,7 @@ from ding.utils.checkpoint import progress_of
 CONFIGS = ("total_config.py", "policy_config.py", "eval_config.py")
 # Names of checkpoints, the best first: of agents and task runs, of serial runs, of parallel runs.
 _CHECKPOINTS = ("eval.pth.tar", "ckpt_best.pth.tar", "ckpt_final.pth.tar", "final.pth.tar")
+_BEST = _CHECKPOINTS[:2]
 _SEED_SUFFIX = re.compile(r"_seed_?\d+$")
 
 
@@ -78,7 +79,8 @@ def next_steps(exp_dir: str | Path) -> str:
     code = read_run_code(exp_dir)
     if code.network is None or code.network.fits_config:
         steps = f"ding -m eval {folder}{code.command_option}, or {steps}"
-    return f"; the best policy is in {best}; next: {steps}"
+    which = "best" if best.name in _BEST else "last"
+    return f"; the {which} policy is in {best}; next: {steps}"
 
 
 def eval_folder(exp_dir: str | Path) -> str:

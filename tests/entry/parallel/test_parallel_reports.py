@@ -146,7 +146,7 @@ def test_the_result_names_the_last_checkpoint(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "exp" / "result.json").read_text()) == result
     assert sentence == (
         "solved: last and best evaluation: return 200.00 after 5 env steps and 6 train iterations in 0.0 s; "
-        "the best policy is in exp/ckpt/ckpt_final.pth.tar; next: ding -m eval exp, or ding plot exp"
+        "the last policy is in exp/ckpt/ckpt_final.pth.tar; next: ding -m eval exp, or ding plot exp"
     )
 
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from ding.config import ConfigValueError
 from ding.data.roles import EnvManager
-from ding.envs.env.actions import ActionMapping
+from ding.envs.env.actions import ActionMapping, why_not
 from ding.envs.env_manager import EnvDataError
 from ding.policy import Policy
 from ding.policy.action_kind import as_tuple, is_shape
@@ -50,11 +50,14 @@ def check_model_shapes(
     A network with fewer outputs than there are actions, but more than one, is warned about: it takes the first ones.
 
     Raises:
-        ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit.
+        ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit, or no network acts in the action space.
     """
     check_obs_shape(policy_cls, model_cfg, env, num_players)
     if not is_our_network(policy_cls, model_cfg):
         return
+    mapping = getattr(env, "action_mapping", None)
+    if mapping is not None and mapping.kind is None:
+        raise ConfigValueError(f"policy.model: {why_not(mapping.space)}")
     agents = _agent_num(model_cfg, env.action_space)
     wanted, found = model_cfg.get("action_shape"), env.action_space
     count = _action_shape(found, agents) if num_players == 1 else None

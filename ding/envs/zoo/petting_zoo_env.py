@@ -14,6 +14,7 @@ import numpy.typing as npt
 from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep
+from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv, EnvConfigError
 from ding.utils import ENV_REGISTRY, deep_merge_dicts, did_you_mean, require_extra
 
@@ -76,7 +77,7 @@ class PettingZooEnv(BaseEnv):
         spaces = [self._env.action_space(agent) for agent in self._agents]
         if any(space != spaces[0] for space in spaces):
             raise EnvConfigError(f"env.env_id: the agents of {self._cfg.env_id!r} have different action spaces")
-        self._actions = spaces[0]
+        self._actions = ActionMapping(spaces[0], self._cfg.act_scale)
         self.action_space = self._joint_action_space()
         shapes = {agent: _parts(self._env.observation_space(agent))[0].shape for agent in self._agents}
         if len(set(shapes.values())) > 1:
@@ -86,14 +87,12 @@ class PettingZooEnv(BaseEnv):
         self.observation_space = _space_of(self.reset())
 
     def _joint_action_space(self) -> gymnasium.spaces.Space[Any]:
-        count, space = len(self._agents), self._actions
+        count, space = len(self._agents), self._actions.given_space
         if isinstance(space, gymnasium.spaces.Discrete):
             return gymnasium.spaces.MultiDiscrete([int(space.n)] * count)
         if not isinstance(space, gymnasium.spaces.Box):
             raise EnvConfigError(f"env.env_id: agents act in {space}; discrete and box spaces are supported")
-        low, high = (
-            (-1.0, 1.0) if self._cfg.act_scale else (np.stack([space.low] * count), np.stack([space.high] * count))
-        )
+        low, high = np.stack([space.low] * count), np.stack([space.high] * count)
         return gymnasium.spaces.Box(low, high, (count, *space.shape), np.float32)
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
@@ -118,7 +117,7 @@ class PettingZooEnv(BaseEnv):
                 f"the actions of {len(self._agents)} agents are {self.action_space.shape}, found {joint.shape}"
             )
         actions = {
-            agent: self._one_action(joint[i]) for i, agent in enumerate(self._agents) if agent in self._env.agents
+            agent: self._actions.to_env(joint[i]) for i, agent in enumerate(self._agents) if agent in self._env.agents
         }
         observations, rewards, terminated, truncated, infos = self._env.step(actions)
         self._steps += 1
@@ -134,14 +133,6 @@ class PettingZooEnv(BaseEnv):
                 info["TimeLimit.truncated"] = True
         obs = self._obs(observations, infos)
         return BaseEnvTimestep(obs, np.array([reward], dtype=np.float32), over or limit, info)
-
-    def _one_action(self, action: np.ndarray) -> Any:
-        if isinstance(self._actions, gymnasium.spaces.Discrete):
-            return int(action)
-        if self._cfg.act_scale:
-            low, high = self._actions.low, self._actions.high
-            action = low + (np.clip(action, -1, 1) + 1) / 2 * (high - low)
-        return action.astype(np.float32)
 
     def _obs(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> Any:
         nothing = np.zeros(self._seen_shape, np.float32)
@@ -159,7 +150,7 @@ class PettingZooEnv(BaseEnv):
         if self._cfg.agent_specific_global_state:
             shared = np.tile(obs["global_state"], (len(self._agents), 1))
             obs["global_state"] = np.concatenate([agent_state.reshape(len(self._agents), -1), shared], axis=1)
-        if isinstance(self._actions, gymnasium.spaces.Discrete):
+        if isinstance(self._actions.given_space, gymnasium.spaces.Discrete):
             obs["action_mask"] = np.stack([self._mask(agent, seen, infos) for agent in self._agents])
         obs["agent_mask"] = np.array([agent in self._env.agents for agent in self._agents], np.float32)
         return obs
@@ -176,7 +167,7 @@ class PettingZooEnv(BaseEnv):
         mask = seen[agent][1] if agent in seen else None
         if mask is None:
             mask = infos.get(agent, {}).get("action_mask")
-        return np.ones(int(self._actions.n), np.float32) if mask is None else np.asarray(mask, np.float32)
+        return np.ones(self._actions.network_shape, np.float32) if mask is None else np.asarray(mask, np.float32)
 
     def random_action(self) -> np.ndarray:
         """A random action of each agent, in the form of :attr:`action_space`; masks are not looked at."""

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from ding.config import ConfigValueError
 from ding.entry import serial_pipeline
 from ding.entry.serial.shape_check import check_model_shapes
+from ding.envs.env.actions import ActionMapping
 from ding.model import DQN, PDQN, QACDIST, VAC, ContinuousQAC, DiscreteQAC
 from ding.policy import DQNPolicy
 from ding.policy.action_kind import check_action_kind
@@ -90,6 +91,13 @@ def test_a_contradiction_is_one_sentence(model, env, sentence):
     with pytest.raises(ConfigValueError) as caught:
         check_model_shapes(DQNPolicy, model, env)
     assert str(caught.value) == sentence
+
+
+def test_a_space_in_which_no_network_acts():
+    env = manager(action=spaces.Text(3))
+    env.action_mapping = ActionMapping(env.action_space)
+    with pytest.raises(ConfigValueError, match=r"policy\.model: no network acts in the action space Text"):
+        check_model_shapes(DQNPolicy, {"action_shape": 3}, env)
 
 
 def test_what_the_players_of_a_game_see_together():

@@ -190,7 +190,7 @@ def test_the_normalisation_of_the_run_is_part_of_the_file():
     cfg = {"env": {"env_wrapper": wrappers}, "policy": small}
     agent = made(PPOAgent, "double", "discrete", cfg=cfg)
     agent.train(step=128, collector_env_num=2, evaluator_env_num=1)
-    assert agent.obs_constants is not None
+    assert agent.statistics.obs_constants() is not None
     check(agent, "double")
 
 

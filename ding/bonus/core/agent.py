@@ -36,7 +36,6 @@ from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes
 from ding.policy import Policy, create_policy
 from ding.policy.action_kind import check_action_kind
-from ding.rl_utils.normalization import ObsConstants
 from ding.rollout import seed_evaluation, statistics_of
 from ding.utils import SeedTree, deep_merge_dicts
 from ding.utils.data import offline_data_save_type
@@ -68,6 +67,7 @@ class Agent:
         env: an env of this kind, for its spaces.
         policy: the policy with its learn, collect and eval modes.
         buffer_: the replay buffer.
+        statistics: of observations and rewards, where the policy keeps some.
         given_model: ``model``; ``None`` for the policy's own.
         env_step, train_iter: counts over all calls of :meth:`train`.
         best_eval_value: mean return of the best evaluation in :meth:`train`, which :attr:`best` loads.
@@ -117,9 +117,9 @@ class Agent:
         SeedTree(seed).seed_process("learner", use_cuda=self.cfg.policy.cuda)
         self.given_model = model
         self.policy = self._make_policy(model)
-        norms, self._statistics = defer_norms(self.env), statistics_of(self.eval_mode)
-        if norms is not None and self._statistics is not None:
-            self._statistics.activate(norms)
+        norms, self.statistics = defer_norms(self.env), statistics_of(self.eval_mode)
+        if norms is not None and self.statistics is not None:
+            self.statistics.activate(norms)
         if hasattr(self.policy.learn_mode, "get_attribute"):  # compact policies have none
             model_used = self.policy.learn_mode.get_attribute("model")
             check_action_kind(policy_type, model_used, self.env, getattr(self.policy, "acts_in_unit_range", False))
@@ -398,7 +398,7 @@ class Agent:
         env = self.make_envs("collector", env_num, context, debug)
         try:
             ctx = OnlineRLContext(collect_kwargs=self._greedy())
-            with Task().start(ctx=ctx), self._statistics.frozen() if self._statistics else nullcontext():
+            with Task().start(ctx=ctx), self.statistics.frozen() if self.statistics else nullcontext():
                 collector = self.collector(cfg, env)
                 # The starts of the training are not played again.
                 env.seed(SeedTree(self.seed).env_seeds(env.env_num, "demonstrator"))
@@ -434,16 +434,11 @@ class Agent:
 
     def policy_actions(self, obs: Any, deterministic: bool = True) -> tuple[list[Any], bool]:
         """Return the actions of :meth:`predict` as the policy puts them out, and whether it is a single one."""
-        batch, is_single = network_batch_of(obs, self.env, self._statistics)
+        batch, is_single = network_batch_of(obs, self.env, self.statistics)
         mode: Any = self.eval_mode if deterministic else self.collect_mode
         outputs = mode.forward(batch, **({} if deterministic else self._greedy()))
         mode.reset(None)
         return [outputs[number]["action"] for number in range(len(batch))], is_single
-
-    @property
-    def obs_constants(self) -> ObsConstants | None:
-        """How observations are normalised, by the statistics of the training; ``None`` where they are not."""
-        return None if self._statistics is None else self._statistics.obs_constants()
 
     # Checkpoints.
 

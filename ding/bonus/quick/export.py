@@ -95,7 +95,7 @@ def default_path(exp_dir: str, format: str) -> str:
 def _module_of(agent: Agent, form: ObsForm, layers: list[Any], obs: Any, wanted: Named) -> ExportedPolicy:
     """The module with the head that puts out the policy's actions: in the space of the env, others may look alike."""
     network = deepcopy(network_of(agent)).cpu().eval().requires_grad_(False)
-    steps = steps_of(layers, agent.obs_constants)
+    steps = steps_of(layers, agent.statistics.obs_constants() if agent.statistics else None)
     mapping = getattr(agent.env, "action_mapping", None)
     for head in HEADS:
         module = ExportedPolicy(form, steps, network, head, mapping).eval()

@@ -34,11 +34,16 @@ class EnvBatch(Mapping[int, Any]):
         env_ids: int64 ``[N]``, distinct.
         columns: a column or a nested dict of columns with N rows each.
 
+    Attributes:
+        env_ids: int64 ``[N]``.
+        given: columns of which rows are made in place of :attr:`columns`, where envs gave numbers in another form than
+            a row of an array has: numpy scalars, arrays without an axis. ``None`` where there are none.
+
     Raises:
         SchemaError: a leaf has another number of rows than there are ids.
     """
 
-    __slots__ = ("_columns", "_positions", "_rows", "env_ids")
+    __slots__ = ("_columns", "_positions", "_rows", "env_ids", "given")
 
     def __init__(self, env_ids: "np.ndarray | Sequence[int]", columns: Columns) -> None:
         self.env_ids = np.asarray(env_ids, dtype=np.int64)
@@ -46,6 +51,7 @@ class EnvBatch(Mapping[int, Any]):
         self._columns: Columns | None = columns
         self._rows: list[Any] | None = None
         self._positions: dict[int, int] | None = None
+        self.given: Columns | None = None
 
     @classmethod
     def unchecked(cls, env_ids: np.ndarray, columns: Columns | None) -> "EnvBatch":
@@ -55,6 +61,7 @@ class EnvBatch(Mapping[int, Any]):
         batch._columns = columns
         batch._rows = None
         batch._positions = None
+        batch.given = None
         return batch
 
     @classmethod
@@ -90,7 +97,10 @@ class EnvBatch(Mapping[int, Any]):
         """The batch of the environments at these positions (not ids)."""
         if self._columns is None and self._rows is not None:
             return EnvBatch.from_dict({int(self.env_ids[p]): self._rows[p] for p in positions.tolist()})
-        return EnvBatch.unchecked(self.env_ids[positions], take(self.columns, positions))
+        batch = EnvBatch.unchecked(self.env_ids[positions], take(self.columns, positions))
+        if self.given is not None:
+            batch.given = take(self.given, positions)
+        return batch
 
     def position(self, env_id: int) -> int:
         """Row position of an environment. Raises ``KeyError`` when it is not in the batch."""
@@ -116,7 +126,7 @@ class EnvBatch(Mapping[int, Any]):
         if self._rows is not None:
             return self._rows
         assert self._columns is not None
-        rows = row_list(self._columns, len(self.env_ids))
+        rows = row_list(self._columns if self.given is None else self.given, len(self.env_ids))
         if isinstance(self._columns, dict):
             self._rows = rows
             self._columns = None
@@ -126,7 +136,7 @@ class EnvBatch(Mapping[int, Any]):
         position = self.position(env_id)
         if self._rows is None and not isinstance(self._columns, dict):
             assert self._columns is not None
-            return row_at(self._columns, position)
+            return row_at(self._columns if self.given is None else self.given, position)
         return self._all_rows()[position]
 
     def __iter__(self) -> Iterator[int]:
@@ -149,9 +159,13 @@ class TimestepBatch(EnvBatch):
         done: bool ``[N]``, terminated or truncated.
         truncated: bool ``[N]``, ended by a time limit in a state that is not terminal.
         infos: position -> info dict of the rows that have one.
+
+    Attributes:
+        given: see :class:`EnvBatch`, of the observations.
+        given_reward: the rewards as the envs gave them, where that is another form than a row of ``reward``.
     """
 
-    __slots__ = ("done", "infos", "obs", "reward", "truncated")
+    __slots__ = ("done", "given_reward", "infos", "obs", "reward", "truncated")
 
     def __init__(
         self,
@@ -166,6 +180,7 @@ class TimestepBatch(EnvBatch):
         self._columns = None
         self.obs, self.reward, self.done, self.truncated = obs, reward, done, truncated
         self.infos = {} if infos is None else infos
+        self.given_reward: list[Any] | None = None
 
     @classmethod
     def unchecked_timesteps(
@@ -180,7 +195,7 @@ class TimestepBatch(EnvBatch):
         """Wrap arrays that are known to be sound, without looking at them (for hot paths)."""
         batch = cls.__new__(cls)
         batch.env_ids = env_ids
-        batch._columns = batch._rows = batch._positions = None
+        batch._columns = batch._rows = batch._positions = batch.given = batch.given_reward = None
         batch.obs, batch.reward, batch.done, batch.truncated = obs, reward, done, truncated
         batch.infos = infos
         return batch
@@ -190,8 +205,8 @@ class TimestepBatch(EnvBatch):
         """Columnise a dict env id -> timestep with the fields ``obs, reward, done, info`` (the classic form of an env
         manager).
 
-        ``truncated`` is read from ``info['TimeLimit.truncated']``. Rewards become float32; a scalar reward becomes
-        ``[N, 1]``.
+        ``truncated`` is read from ``info['TimeLimit.truncated']`` where the episode is done. Rewards become float32; a
+        number, and a list or tuple of one, becomes ``[N, 1]``. The rows stay the timesteps that were given.
 
         Raises:
             SchemaError: the timesteps do not fit together, or there are none.
@@ -207,7 +222,7 @@ class TimestepBatch(EnvBatch):
             _obs_column([step.obs for step in steps]),
             _reward_column([step.reward for step in steps]),
             np.array([bool(step.done) for step in steps], dtype=np.bool_),
-            np.array([is_truncated(step.info) for step in steps], dtype=np.bool_),
+            np.array([bool(step.done) and is_truncated(step.info) for step in steps], dtype=np.bool_),
             infos,
         )
         batch._rows = steps
@@ -225,7 +240,7 @@ class TimestepBatch(EnvBatch):
     def take(self, positions: np.ndarray) -> "TimestepBatch":
         """The timesteps at these positions (not ids)."""
         infos = {new: self.infos[old] for new, old in enumerate(positions.tolist()) if old in self.infos}
-        return self.unchecked_timesteps(
+        part = self.unchecked_timesteps(
             self.env_ids[positions],
             take(self.obs, positions),
             take(self.reward, positions),
@@ -233,13 +248,32 @@ class TimestepBatch(EnvBatch):
             self.truncated[positions],
             infos,
         )
+        part.given = None if self.given is None else take(self.given, positions)
+        part.given_reward = None if self.given_reward is None else [self.given_reward[i] for i in positions.tolist()]
+        return part
 
     def _all_rows(self) -> list[Any]:
         if self._rows is None:
             size = len(self.env_ids)
-            parts = zip(row_list(self.obs, size), row_list(self.reward, size), self.done.tolist(), range(size))
+            obs = row_list(self.obs if self.given is None else self.given, size)
+            rewards = row_list(self.reward, size) if self.given_reward is None else self.given_reward
+            parts = zip(obs, rewards, self.done.tolist(), range(size))
             self._rows = [BaseEnvTimestep(obs, reward, done, self.info_at(i)) for obs, reward, done, i in parts]
         return self._rows
+
+    def normalised(self) -> "TimestepBatch":
+        """The timesteps with rows as they go into transitions: rewards and numbers as in the columns.
+
+        Of timesteps that were given in :meth:`from_dict` only rewards that are lists are replaced.
+        """
+        if self.given is not None or self.given_reward is not None:
+            return self.unchecked_timesteps(self.env_ids, self.obs, self.reward, self.done, self.truncated, self.infos)
+        if self._rows is None or not any(isinstance(step.reward, (list, tuple)) for step in self._rows):
+            return self
+        batch = self.take(np.arange(len(self.env_ids)))
+        pairs = zip(self._rows, row_list(self.reward, len(self)))
+        batch._rows = [BaseEnvTimestep(step.obs, reward, bool(step.done), step.info) for step, reward in pairs]
+        return batch
 
     def __getitem__(self, env_id: int) -> Any:
         return self._all_rows()[self.position(env_id)]
@@ -268,6 +302,14 @@ def is_truncated(info: object) -> bool:
     return bool(isinstance(info, Mapping) and info.get("TimeLimit.truncated", False))
 
 
+def mark_truncated(info: dict[str, Any], truncated: bool) -> None:
+    """Let an info say whether a time limit ended the episode, whatever its env has left in there."""
+    if truncated:
+        info["TimeLimit.truncated"] = True
+    elif info.get("TimeLimit.truncated", False):
+        del info["TimeLimit.truncated"]
+
+
 def is_abnormal(info: object) -> bool:
     """Whether the info of a step, of a game the info of any player, says that the env broke and must be reset."""
     infos = info if isinstance(info, (list, tuple)) else (info,)
@@ -285,13 +327,16 @@ def _obs_column(observations: list[Any]) -> Columns:
 def _is_numeric(reward: object) -> bool:
     if isinstance(reward, np.ndarray):
         return reward.dtype.kind in "biuf"
+    if isinstance(reward, (list, tuple)):
+        return all(_is_numeric(one) for one in reward)
     return isinstance(reward, (int, float, np.number, np.bool_))
 
 
 def _reward_column(rewards: list[Any]) -> Columns:
     if all(_is_numeric(reward) for reward in rewards):
-        # One env may give an int where another gives a float.
-        rewards = [np.asarray(reward, dtype=np.float32) for reward in rewards]
+        # One env may give an int where another gives a float, or one number where another gives a list of one.
+        arrays = [np.asarray(reward, dtype=np.float32) for reward in rewards]
+        rewards = [np.atleast_1d(array) for array in arrays] if any(array.ndim for array in arrays) else arrays
     column = stack_rows(rewards, "reward")
     if isinstance(column, np.ndarray):
         column = column.astype(np.float32, copy=False)

@@ -3,17 +3,13 @@
 from typing import Any, cast
 
 import gymnasium
-import numpy as np
+
+from ding.envs.contract import scalar as scalar
 
 Step = tuple[Any, Any, bool, bool, dict[str, Any]]
 Reset = tuple[Any, dict[str, Any]]
 AnyEnv = gymnasium.Env[Any, Any]
 AnyWrapper = gymnasium.Wrapper[Any, Any, Any, Any]
-
-
-def scalar(reward: object) -> float:
-    """A reward as a float; it may be a Python or numpy number or an array of one element."""
-    return float(reward) if isinstance(reward, (int, float)) else float(np.asarray(reward).item())
 
 
 def box_of(env: AnyEnv) -> gymnasium.spaces.Box:

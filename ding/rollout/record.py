@@ -200,7 +200,7 @@ class Segments:
         obs = step.obs.to_dict() if isinstance(step.obs, EnvBatch) else step.obs
         output = step.output.to_dict() if isinstance(step.output, EnvBatch) else step.output
         transitions = []
-        for env_id, timestep in step.timesteps.items():
+        for env_id, timestep in step.timesteps.normalised().items():
             transition = self._policy.process_transition(obs[env_id], output[env_id], timestep)
             for key, value in extra.items():
                 transition[key] = value[env_id] if isinstance(value, (list, np.ndarray)) else value

@@ -10,12 +10,14 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep
+from ding.data.env_batch import is_abnormal, mark_truncated
+from ding.envs.contract import copied, obs_reader, own_info, scalar
 from ding.envs.env.action_parts import from_sample
 from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
-from ding.envs.env.making import apply_wrappers, as_gymnasium, find_spec, make_gym_env, with_step_limit
+from ding.envs.env.making import apply_wrappers, find_spec, make_gym_env, with_step_limit
 from ding.envs.env.norms import deferred_norms, has_obs_norm
-from ding.envs.env.spaces import cast_obs, float32_space
+from ding.envs.env.spaces import float32_space
 from ding.envs.env.stepping import FastStep, RawStep
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper, ObsNormWrapper
 from ding.envs.env_wrappers.video import RecordEpisodes, require_video_writer
@@ -95,7 +97,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self._replay_path: str | None = None
         self._in_episode = False
         self._defers_norms = False
-        self._raw_env = None if env is None else as_gymnasium(env)
+        self._raw_env: Any = env
         self._env: Any = None
         self._observation_space: Any = None
         self._action_space: Any = None
@@ -213,6 +215,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
             deferred_norms(env)
         self._env = env
         self._observation_space = float32_space(env.observation_space)
+        self._read_obs = obs_reader(self._observation_space)
         self._actions = ActionMapping(env.action_space, self.act_scale)
         self._action_space = self._actions.given_space
         self._action_space.seed(0 if self._seed is None else self._seed)
@@ -220,7 +223,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self.metadata = env.metadata
         if self._max_episode_steps is not None:
             self._env = with_step_limit(self._env, self._max_episode_steps)
-        low, high = getattr(self._raw_env.unwrapped, "reward_range", (-np.inf, np.inf))
+        low, high = getattr(env.unwrapped, "reward_range", (-np.inf, np.inf))
         self._reward_space = gymnasium.spaces.Box(low, high, (1,), np.float32)
 
     # episodes
@@ -253,7 +256,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self._seed_waits = False
         obs, _ = env.reset(**kwargs)
         self._in_episode = True
-        return cast_obs(obs, self._observation_space)
+        return copied(self._read_obs(obs))
 
     def step(self, action: object) -> BaseEnvTimestep:  # type: ignore[override]
         """Do one step; see :meth:`BaseEnv.step`.
@@ -266,17 +269,18 @@ class DingEnvWrapper(Configurable, BaseEnv):
             TypeError: an action of another type or shape.
             ActionSpaceError: the action is not in the space of the env (in the first steps; a `ValueError`).
             RuntimeError: there was no reset before.
+            DataProblem: the env returned something outside of the contract, see :mod:`ding.envs.contract`.
         """
         if not self._in_episode:
             raise RuntimeError("step() before reset()")
         obs, reward, terminated, truncated, info = self._env.step(self._checked_action(action))
-        obs = cast_obs(obs, self._observation_space)
-        if truncated and not terminated:
-            info["TimeLimit.truncated"] = True
-        reward = np.asarray(reward, dtype=np.float32).reshape(-1)
-        if self.rew_clip:
-            reward = np.maximum(reward, np.float32(REWARD_FLOOR))
-        return BaseEnvTimestep(obs, reward, bool(terminated or truncated), info)
+        info = own_info(info)
+        mark_truncated(info, bool(truncated and not terminated))
+        if is_abnormal(info) and (obs is None or reward is None):
+            return BaseEnvTimestep(obs, reward, bool(terminated or truncated), info)
+        number = max(scalar(reward), REWARD_FLOOR) if self.rew_clip else scalar(reward)
+        paid = np.array([number], dtype=np.float32)
+        return BaseEnvTimestep(copied(self._read_obs(obs)), paid, bool(terminated or truncated), info)
 
     def env_action(self, action: object) -> Any:
         """Return an action of a policy in the form that the env inside takes.
@@ -305,16 +309,19 @@ class DingEnvWrapper(Configurable, BaseEnv):
         # The manager sums the returns of all its envs at once, so this wrapper is passed by where it is the outermost.
         sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self.rew_clip
         step, form = (self._env.env.step, self._env.form) if sums_return else (self._env.step, None)
-        space = self._observation_space
+        box = isinstance(self._observation_space, gymnasium.spaces.Box)
         as_given = self._actions.passes_ints and not self.steps_to_check
-        if as_given and isinstance(space, gymnasium.spaces.Box) and not self.rew_clip:
+        if as_given and box and not self.rew_clip:
             return FastStep(step, form)
+        read = self._read_obs
 
         def converted(action: object) -> RawStep:
             obs, reward, terminated, truncated, info = step(self._checked_action(action))
+            if info and is_abnormal(info) and (obs is None or reward is None):
+                return obs, reward, terminated, truncated, info
             if self.rew_clip:
-                reward = np.maximum(reward, REWARD_FLOOR)
-            return cast_obs(obs, space), reward, terminated, truncated, info
+                reward = max(scalar(reward), REWARD_FLOOR)
+            return read(obs), reward, terminated, truncated, info
 
         return FastStep(converted, form)
 

@@ -1,6 +1,9 @@
 """Building gymnasium envs by id, and around given ones."""
 
+import contextlib
 import difflib
+import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -12,11 +15,13 @@ from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import get_default_wrappers
 from ding.envs.env.old_ids import spec_or_successor
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper, GymToGymnasiumWrapper, create_env_wrapper
-from ding.envs.env_wrappers._gym_api import resets_as_gymnasium
+from ding.envs.env_wrappers._gym_api import OldGymView, is_of_gym, resets_as_gymnasium
 from ding.envs.env_wrappers.video import FramesOnDemand
 from ding.envs.gymnasium_types import AnyEnv
 from ding.utils import MissingExtraError, import_module, install_line, require_extra
 from ding.utils.signature import takes_argument
+
+logger = logging.getLogger(__name__)
 
 # Packages that register envs with gymnasium when asked: (part of the id, module, extra). Of an id with none of these
 # parts (`Pong-v4`), all of them are tried before it is unknown.
@@ -129,6 +134,8 @@ def as_gymnasium(env: object) -> AnyEnv:
     """
     if not isinstance(env, gymnasium.Env) or isinstance(env, GymToGymnasiumWrapper):
         return env if isinstance(env, GymToGymnasiumWrapper) else GymToGymnasiumWrapper(env)
+    if getattr(env, "old_api", False):
+        return GymToGymnasiumWrapper(env)
     wrappers, innermost = _taken_apart(env)
     if isinstance(innermost, GymToGymnasiumWrapper):
         return env
@@ -162,9 +169,12 @@ def with_step_limit(env: AnyEnv, max_episode_steps: int) -> AnyEnv:
 
 
 def apply_wrappers(
-    env: AnyEnv, wrappers: "str | Sequence[Mapping[str, Any] | Callable[[Any], Any]]", env_id: str | None, caller: str
+    env: object, wrappers: "str | Sequence[Mapping[str, Any] | Callable[[Any], Any]]", env_id: str | None, caller: str
 ) -> AnyEnv:
     """Wrap ``env`` in a named list of wrappers, or in each of a list of configs and callables, innermost first.
+
+    A callable gets the env with the API that it wraps: an env of gym as it is, and where it makes a wrapper of gym
+    around one of gymnasium, a view of that with the API of gym.
 
     Raises:
         TypeError: an item is neither a config nor a callable.
@@ -172,9 +182,44 @@ def apply_wrappers(
     items = get_default_wrappers(wrappers, env_id, caller) if isinstance(wrappers, str) else wrappers
     for item in items:
         if isinstance(item, Mapping):
-            env = create_env_wrapper(env, item)
+            env = create_env_wrapper(as_gymnasium(env), item)
         elif callable(item):
-            env = item(env)
+            env = _wrapped_by(item, env)
         else:
             raise TypeError(f"an item of env.env_wrapper must be a config or a callable, not {type(item).__name__}")
-    return env
+    return as_gymnasium(env)
+
+
+def _wrapped_by(wrap: Callable[[Any], Any], env: object) -> Any:
+    if not isinstance(env, gymnasium.Env):
+        try:
+            return wrap(env)
+        except (TypeError, AssertionError) as error:
+            logger.debug("%r takes no env of gym: %r", wrap, error)
+        # Wrappers of gymnasium take its envs only.
+        return wrap(as_gymnasium(env))
+    env = as_gymnasium(env)
+    if "gym" not in sys.modules:
+        return wrap(env)
+    if isinstance(wrap, type):
+        return wrap(OldGymView(env) if is_of_gym(wrap) else env)
+    try:
+        wrapped = wrap(env)
+    except Exception:
+        # Perhaps a wrapper of gym, which did not find what it knows.
+        with contextlib.suppress(Exception):
+            view = OldGymView(env)
+            wrapped = wrap(view)
+            if _is_inside_of_gym(view, wrapped):
+                return wrapped
+        raise
+    return wrap(OldGymView(env)) if _is_inside_of_gym(env, wrapped) else wrapped
+
+
+def _is_inside_of_gym(env: object, wrapped: Any) -> bool:
+    """Whether a wrapper of gym is among those around ``env``."""
+    while wrapped is not env and wrapped is not None:
+        if is_of_gym(type(wrapped)):
+            return True
+        wrapped = vars(wrapped).get("env") if hasattr(wrapped, "__dict__") else None
+    return False

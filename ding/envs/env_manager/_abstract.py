@@ -219,6 +219,7 @@ class AbstractEnvManager(Configurable, ABC):
                 return reset(attempt)
             except ENV_FAULTS as error:
                 raise_wish(error)
+                env_id = getattr(error, "env_id", None) or env_id
                 if attempt > self._max_retry:
                     self.close()
                     seed = self._life.last_seeds[env_id]

@@ -1,6 +1,6 @@
 """Columns of one vector step: actions of a batch out, observations and rewards of many envs in, with their checks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -9,13 +9,19 @@ import torch
 from gymnasium import spaces
 
 from ding.data import EnvBatch, SchemaError
-from ding.data.columns import Columns, iter_leaves, row_at, row_list, stack_rows
+from ding.data.columns import Columns, iter_leaves, map_leaves, row_at, row_list, stack_rows
+from ding.envs.contract import (
+    DataProblem,
+    converted,
+    copied,
+    fits_reward_space,
+    obs_reader,
+    reward_array,
+    reward_misfit,
+)
 from ding.envs.env.action_parts import as_index
 
-Complaint: TypeAlias = Callable[[int, str], Exception]
-"""(env id, what is wrong) -> the exception to raise."""
-
-Schema: TypeAlias = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+Schema: TypeAlias = dict[str, tuple[tuple[int, ...], Any]]
 """Path of a leaf -> shape and dtype of a row of it."""
 
 
@@ -89,54 +95,97 @@ def of_abnormal(obs: Any, reward: Any, last_obs: Any) -> tuple[Any, Any]:
         obs = last_obs
     paid = np.asarray(0.0 if reward is None else reward)
     if reward is None or (paid.dtype.kind == "f" and np.isnan(paid).any()):
-        reward = np.zeros_like(paid) if paid.ndim else 0.0
+        reward = np.zeros(paid.shape or (1,), dtype=np.float32)
     return obs, reward
 
 
-def float32_reward(reward: object) -> Any:
-    """A reward as managers hand it out: float32, ``(1,)`` of a number; what holds no numbers stays as it is."""
-    try:
-        array = np.asarray(reward)
-    except ValueError:  # lists of different lengths
-        return reward
-    return np.atleast_1d(array.astype(np.float32)) if array.dtype.kind in "fiub" else reward
-
-
-def reward_array(rewards: Sequence[object], env_ids: Sequence[int], check: bool, complain: Complaint) -> np.ndarray:
+def reward_rows(
+    rewards: Sequence[object],
+    env_ids: Sequence[int],
+    check: bool,
+    shape: "tuple[int, ...] | None",
+    are_own: bool = False,
+) -> np.ndarray:
     """Rewards as float64 ``[N]`` where each is one number, else ``[N, ...]``.
 
+    Args:
+        rewards: one per env.
+        env_ids: the envs.
+        check: whether to look for NaN.
+        shape: that several numbers must have; ``None`` for any that all envs have.
+        are_own: see :func:`~ding.envs.contract.fits_reward_space`.
+
     Raises:
-        Exception: what ``complain`` makes, for a reward that is no number, is NaN or does not fit the others.
+        DataProblem: a reward is no number, is NaN or does not fit.
     """
     try:
         array = np.array(rewards, dtype=np.float64)
     except (TypeError, ValueError):
-        array = _unlike_rewards(rewards, env_ids, complain)
+        array = _unlike_rewards(rewards, env_ids, shape, are_own)
     if array.ndim > 1 and array.size == len(rewards):
         array = array.reshape(-1)
-    if check and has_nan(array):
-        raise complain(env_ids[int(np.argwhere(np.isnan(array))[0][0])], "NaN in the reward")
+    elif array.ndim > 1 and not fits_reward_space(array.shape[1:], shape, are_own):
+        raise DataProblem(reward_misfit(array.shape[1:], shape or (1,)), env_ids[0])
+    if has_nan(array):
+        position = int(np.argwhere(np.isnan(array))[0][0])
+        if rewards[position] is None:
+            raise DataProblem("reward None, expected a number", env_ids[position])
+        if check:
+            raise DataProblem("NaN in the reward", env_ids[position])
     return array
 
 
-def _unlike_rewards(rewards: Sequence[object], env_ids: Sequence[int], complain: Complaint) -> np.ndarray:
-    arrays = [np.asarray(reward) for reward in rewards]
-    for env_id, array, reward in zip(env_ids, arrays, rewards):
-        if array.dtype.kind not in "fiub":
-            raise complain(env_id, f"reward {reward!r}, expected a number")
-    largest = max(arrays, key=np.size)
+def _unlike_rewards(
+    rewards: Sequence[object], env_ids: Sequence[int], shape: "tuple[int, ...] | None", are_own: bool
+) -> np.ndarray:
+    arrays = []
+    for env_id, reward in zip(env_ids, rewards):
+        try:
+            arrays.append(reward_array(reward))
+        except DataProblem as problem:
+            raise DataProblem(str(problem), env_id) from problem
+    expected = max(arrays, key=np.size).shape if shape is None else shape
     for env_id, array in zip(env_ids, arrays):
-        if array.size != 1 and array.shape != largest.shape:
-            raise complain(env_id, f"reward of shape {array.shape}, expected {largest.shape}")
+        if array.size != 1 and not fits_reward_space(array.shape, expected, are_own):
+            raise DataProblem(reward_misfit(array.shape, expected), env_id)
+    if all(array.size == 1 for array in arrays):
+        return np.array([array.item() for array in arrays], dtype=np.float64)
     # A number among arrays: the reward of a step that failed.
     return np.array(np.broadcast_arrays(*arrays), dtype=np.float64)
+
+
+def reward_shape(space: "gymnasium.Space[Any] | None") -> "tuple[int, ...] | None":
+    """The shape of a reward of several numbers that a reward space allows; ``None`` where there is no such space."""
+    shape = getattr(space, "shape", None)
+    return None if shape is None else tuple(shape) or (1,)
+
+
+def given_rewards(rewards: list[Any]) -> "list[Any] | None":
+    """The rewards as envs gave them, copied; ``None`` where all are what a row of a column is: float32 ``(1,)``."""
+    if all(type(reward) is np.ndarray and reward.dtype == np.float32 and reward.ndim for reward in rewards):
+        return None
+    return [copied(reward) for reward in rewards]
+
+
+def given_numbers(columns: Columns, rows: Sequence[Any]) -> "Columns | None":
+    """The columns with lists of what envs gave in place of arrays ``[N]``; ``None`` where these give the same rows."""
+    if isinstance(columns, dict):
+        parts = {key: given_numbers(column, [row[key] for row in rows]) for key, column in columns.items()}
+        if all(part is None for part in parts.values()):
+            return None
+        return {key: columns[key] if part is None else part for key, part in parts.items()}
+    if not isinstance(columns, np.ndarray) or columns.ndim > 1:
+        return None
+    if not any(isinstance(row, (np.generic, np.ndarray)) for row in rows):
+        return None
+    return [copied(row) for row in rows]
 
 
 class DeclaredDtypes:
     """Observations in the dtypes that their space declares, whatever dtypes of the same kind an env returns.
 
-    An array whose shape is not that of its Box, or that numpy does not convert within its kind, stays as it is; so does
-    what no Box describes.
+    An array whose shape is not that of its Box, or that does not convert, stays as it is; so does what no Box
+    describes.
 
     Args:
         space: observation space of one env: a Box, or a Dict of spaces; of others nothing is converted.
@@ -152,12 +201,8 @@ class DeclaredDtypes:
         box = self._boxes.get(path)
         if box is None or not isinstance(columns, np.ndarray) or columns.shape[1:] != box.shape:
             return columns
-        castable = np.can_cast(columns.dtype, box.dtype, "same_kind")
-        return columns.astype(box.dtype, copy=False) if castable else columns
-
-    def row(self, obs: object) -> Any:
-        """The observation of one env."""
-        return row_at(self.columns(stack_rows([obs])), 0) if self._boxes else obs
+        cast = converted(columns, box.dtype)
+        return columns if cast is None else cast
 
 
 def _boxes(space: gymnasium.Space[Any], path: str = "") -> Iterator[tuple[str, spaces.Box]]:
@@ -172,22 +217,20 @@ def _boxes(space: gymnasium.Space[Any], path: str = "") -> Iterator[tuple[str, s
 class ObsStacker:
     """Stacks observations, one per env, into columns, and names the env whose observation does not fit.
 
-    A Box space that is ``reliable`` gives the shape and dtype (dtypes that convert within their kind are converted).
-    Otherwise dtypes are converted where that is possible, see :class:`DeclaredDtypes`, and the envs are compared with
-    the first observation seen. What is no array, or has a space that says nothing about shapes, becomes a ``list``
-    column if it does not stack.
+    A space that is ``reliable`` says what an observation is, see :mod:`ding.envs.contract`. Otherwise dtypes are
+    converted where that is possible, and the envs are compared with the first observation seen. What is no array, or
+    has a space that says nothing about shapes, becomes a ``list`` column of copies if it does not stack.
 
     Args:
         space: observation space of one env.
         reliable: whether envs are known to keep to their space.
         check: whether to look for NaN.
-        complain: makes the exception for a bad observation.
     """
 
-    def __init__(self, space: gymnasium.Space[Any], reliable: bool, check: bool, complain: Complaint) -> None:
+    def __init__(self, space: gymnasium.Space[Any], reliable: bool, check: bool) -> None:
         self._check = check
-        self._complain = complain
         self._may_be_ragged = not isinstance(space, (spaces.Box, spaces.Dict))
+        self._read = obs_reader(space, strict=reliable)
         self._declared = DeclaredDtypes(space)
         self._box = space if reliable and isinstance(space, spaces.Box) else None
         self._first: Schema | None = None
@@ -196,7 +239,7 @@ class ObsStacker:
         """Return the observations as columns with one row each.
 
         Raises:
-            Exception: what ``complain`` makes.
+            DataProblem: an observation does not fit.
         """
         if self._box is None:
             columns = self._stack_any(obs, env_ids)
@@ -206,56 +249,83 @@ class ObsStacker:
             except ValueError:
                 columns = np.empty(0)  # of different shapes
             if columns.shape[1:] != self._box.shape or columns.dtype != self._box.dtype:
-                self._check_rows(obs, env_ids, self._box)
-                columns = columns.astype(self._box.dtype)
+                columns = np.stack(self._all_read(obs, env_ids))
         if self._check and (not isinstance(columns, np.ndarray) or has_nan(columns)):
             bad = first_nan(columns)
             if bad is not None:
                 where = f" at {bad[1]!r}" if bad[1] else ""
-                raise self._complain(env_ids[bad[0]], f"NaN in the observation{where}")
+                raise DataProblem(f"NaN in the observation{where}", env_ids[bad[0]])
         return columns
 
-    def _check_rows(self, obs: Sequence[Any], env_ids: Sequence[int], box: spaces.Box) -> None:
-        for env_id, row in zip(env_ids, map(np.asarray, obs)):
-            if row.shape != box.shape:
-                raise self._complain(env_id, f"observation of shape {row.shape}, expected {box.shape}")
-            if not np.can_cast(row.dtype, box.dtype, "same_kind"):
-                raise self._complain(env_id, f"observation of dtype {row.dtype}, expected {box.dtype}")
+    def row(self, obs: object, env_id: int) -> Any:
+        """Return the observation of one env as it stacks, its numbers as they were given.
+
+        Raises:
+            DataProblem: an observation does not fit.
+        """
+        columns = self.stack([obs], [env_id])
+        given = None if self._box is not None else given_numbers(columns, [obs])
+        return row_at(columns if given is None else given, 0)
+
+    def _all_read(self, obs: Sequence[Any], env_ids: Sequence[int]) -> list[Any]:
+        rows = []
+        for env_id, row in zip(env_ids, obs):
+            try:
+                rows.append(self._read(row))
+            except DataProblem as problem:
+                raise DataProblem(str(problem), env_id) from problem
+        return rows
 
     def _stack_any(self, obs: Sequence[Any], env_ids: Sequence[int]) -> Columns:
         try:
-            columns = stack_rows(obs)
+            columns = self._declared.columns(stack_rows(obs))
+            if self._first is not None and _schema(columns) == self._first:
+                return columns
+        except SchemaError:
+            pass
+        rows = self._all_read(obs, env_ids)
+        try:
+            columns = stack_rows(rows)
         except SchemaError as error:
             if self._may_be_ragged:
-                return list(obs)
-            try:
-                columns = stack_rows([self._declared.row(row) for row in obs])
-            except SchemaError:
-                self._name_odd_one(obs, env_ids)
-                raise self._complain(env_ids[0], str(error)) from error
-        if not self._may_be_ragged and _schema(columns) != self._first:
-            columns = self._declared.columns(columns)
-            found = _schema(columns)
-            if self._first is None:
-                self._first = found
-            elif found != self._first:
-                self._name_odd_one(obs, env_ids)
+                return [copied(row) for row in rows]
+            self._name_odd_one(rows, env_ids)
+            raise DataProblem(str(error), env_ids[0]) from error
+        found = _schema(columns)
+        if found is None:
+            return map_leaves(lambda leaf: [copied(row) for row in leaf] if isinstance(leaf, list) else leaf, columns)
+        if self._first is None:
+            self._first = found
+        elif found != self._first and not self._may_be_ragged:
+            self._name_odd_one(rows, env_ids)
         return columns
 
-    def _name_odd_one(self, obs: Sequence[Any], env_ids: Sequence[int]) -> None:
+    def _name_odd_one(self, rows: Sequence[Any], env_ids: Sequence[int]) -> None:
         expected = self._first
-        for env_id, value in zip(env_ids, obs):
-            found = _schema(self._declared.columns(stack_rows([value])))
+        for env_id, value in zip(env_ids, rows):
+            found = _schema(stack_rows([value]))
             expected = expected or found
-            if found != expected:
-                raise self._complain(env_id, f"observation {_schema_text(found)}, expected {_schema_text(expected)}")
+            if found is not None and expected is not None and found != expected:
+                raise DataProblem(schema_problem(found, expected), env_id)
 
 
-def _schema(columns: Columns) -> Schema:
-    arrays = [(path, leaf) for path, leaf in iter_leaves(columns) if isinstance(leaf, np.ndarray)]
-    return {path: (leaf.shape[1:], leaf.dtype) for path, leaf in arrays}
+def _schema(columns: Columns) -> Schema | None:
+    """Shapes and dtypes of the leaves; ``None`` where one of them is a list."""
+    schema: Schema = {}
+    for path, leaf in iter_leaves(columns):
+        if isinstance(leaf, list):
+            return None
+        schema[path] = (tuple(leaf.shape[1:]), leaf.dtype)
+    return schema
 
 
-def _schema_text(schema: Schema) -> str:
-    parts = [f"{path}: " * bool(path) + f"shape {shape} dtype {dtype}" for path, (shape, dtype) in schema.items()]
-    return "; ".join(parts) or "without arrays"
+def schema_problem(found: Schema, expected: Schema) -> str:
+    """What about an observation is not as in the first one."""
+    if found.keys() != expected.keys():
+        return f"observation with the keys {sorted(found)}, expected {sorted(expected)}"
+    path = next(path for path in found if found[path] != expected[path])
+    where = f" at {path!r}" if path else ""
+    (shape, dtype), (first_shape, first_dtype) = found[path], expected[path]
+    if shape != first_shape:
+        return f"observation{where} of shape {shape}, expected {first_shape}"
+    return f"observation{where} of dtype {dtype}, expected {first_dtype}"

@@ -16,6 +16,8 @@ exception.
 import signal
 import traceback
 
+from ding.envs.contract import DataProblem
+
 # What a call of an env may raise as a fault of that env: `sys.exit()` in an env would end the run without a reason.
 # KeyboardInterrupt and other wishes to end the run pass; see also :func:`raise_wish`.
 ENV_FAULTS = (Exception, SystemExit)
@@ -80,10 +82,17 @@ def build_failed(env_id: int, cause: str, original: str) -> EnvManagerError:
     return EnvManagerError(f"Env {env_id} could not be built: {cause}", env_id, None, original)
 
 
+def bad_data(env_id: int, what: str, seed: int | None) -> EnvDataError:
+    """The error for an env that returned what is outside of the contract."""
+    return EnvDataError(f"Env {env_id} returned bad data: {what}", env_id, seed)
+
+
 def step_failed(env_id: int, error: BaseException, seed: int | None) -> EnvManagerError:
     """The error for an env that raised while stepping; manager errors of a more special kind keep their class."""
     if isinstance(error, EnvManagerError):
         return error
+    if isinstance(error, DataProblem):
+        return bad_data(env_id, str(error), seed)
     return EnvStepError(f"Env {env_id} step raised: {describe(error)}", env_id, seed, traceback_text(error))
 
 
@@ -93,6 +102,8 @@ _NO_SCALAR = "only 0-dimensional arrays can be converted to Python scalars"
 
 def describe(error: BaseException) -> str:
     """``Type: message`` of an exception, with what to do about one that older versions of numpy do not raise."""
+    if isinstance(error, DataProblem):
+        return f"bad data: {error}"
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, TypeError) and _NO_SCALAR in str(error):
         text += " (actions and rewards are arrays (1,): write action.item() instead of int(action) or float(action))"

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ding.envs.env_manager._errors import EnvDataError, EnvManagerError
+from ding.envs.env_manager._errors import EnvManagerError, bad_data
 from ding.utils.seed import SeedTree
 
 SeedLike: TypeAlias = "int | Sequence[int] | Mapping[int, int]"
@@ -150,7 +150,7 @@ class EnvLifecycle:
 
     def bad_data(self, env_id: int, what: str) -> EnvManagerError:
         """The error for an env that returned wrong data."""
-        return self.error(EnvDataError, env_id, f"returned bad data: {what}")
+        return bad_data(env_id, what, self.last_seeds[env_id])
 
     # seeds
 

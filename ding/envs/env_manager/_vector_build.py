@@ -1,7 +1,8 @@
 """Making a ``gymnasium.vector`` env out of the env functions of a config."""
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -11,12 +12,16 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
+from ding.data.env_batch import is_abnormal
+from ding.envs.contract import DataProblem, copied, obs_reader, own_info, scalar
 from ding.envs.env.action_parts import from_sample
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.envs.env.making import find_spec
+from ding.envs.env_manager._columns import of_abnormal
 from ding.envs.env_wrappers import GymToGymnasiumWrapper
 from ding.envs.env_wrappers._gym_api import accepts
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step
 from ding.utils import did_you_mean
 from ding.utils.seed import seed_env_process
 
@@ -53,16 +58,15 @@ class _OwnGenerators(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class AsGymnasium(GymToGymnasiumWrapper):
-    """An own :class:`BaseEnv` as an env of gymnasium; what a vector env cannot carry is the reward of several numbers.
+    """An own :class:`BaseEnv` as an env of gymnasium.
 
     Discrete actions reach it as int64 ``(1,)``, as those of a policy do. ``options`` of a reset are not its business.
 
     Args:
-        env_fn: makes the env.
+        env: the env.
     """
 
-    def __init__(self, env_fn: Callable[[], BaseEnv]) -> None:
-        env = env_fn()
+    def __init__(self, env: BaseEnv) -> None:
         if getattr(env, "observation_space", None) is None:
             env.reset()  # a lazily built env knows its spaces only then
         super().__init__(env)
@@ -73,20 +77,69 @@ class AsGymnasium(GymToGymnasiumWrapper):
             self.env.seed(seed)
         return self.env.reset(), {}
 
-    def step(self, action: object) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step it.
-
-        Raises:
-            TypeError: the reward is more than one number.
-        """
-        obs, reward, terminated, truncated, info = super().step(from_sample(action))
-        if np.size(reward) != 1:
-            raise TypeError(f"env manager 'gym_vector' needs rewards of one number, found {reward!r}")
-        return obs, float(np.asarray(reward).item()), terminated, truncated, info
+    def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step it."""
+        return super().step(from_sample(action))
 
     def render(self) -> Any:
-        """What it shows."""
+        """The current frame."""
         return self.env.render()
+
+
+class InContract(AnyWrapper):
+    """Brings what an env gives into the form of its spaces, which a vector env takes for granted.
+
+    What a vector env cannot carry is a reward of several numbers.
+
+    Args:
+        env: the env.
+        env_id: its position.
+    """
+
+    def __init__(self, env: AnyEnv, env_id: int) -> None:
+        super().__init__(env)
+        self.observation_space = env.observation_space
+        self._env_id = env_id
+        self._read = obs_reader(env.observation_space)
+        # Others than arrays are not copied by a vector env.
+        self._copies = not isinstance(env.observation_space, gymnasium.spaces.Box)
+        self._obs: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset.
+
+        Raises:
+            DataProblem: the observation is outside of the contract.
+        """
+        obs, info = self.env.reset(seed=seed, options=options)
+        with self._naming_env():
+            return self._own(obs), own_info(info)
+
+    def step(self, action: Any) -> Step:
+        """Step.
+
+        Raises:
+            DataProblem: the observation, the reward or the info is outside of the contract.
+        """
+        with self._naming_env():
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            info = own_info(info)
+            if is_abnormal(info):
+                obs, reward = of_abnormal(obs, reward, self._obs)
+            paid = reward if type(reward) is float else scalar(reward)
+            return self._own(obs), paid, bool(terminated), bool(truncated), info
+
+    def _own(self, obs: Any) -> Any:
+        obs = self._read(obs)
+        self._obs = obs = copied(obs) if self._copies else obs
+        return obs
+
+    @contextlib.contextmanager
+    def _naming_env(self) -> Iterator[None]:
+        try:
+            yield
+        except DataProblem as problem:
+            raise DataProblem(str(problem), self._env_id) from problem
 
 
 MODES = ("vector_entry_point", "sync", "async")
@@ -126,14 +179,17 @@ def build_vector_env(
             raise ValueError(f"env.manager.vectorization_mode 'vector_entry_point' cannot be used: {obstacle}")
         if mode == "vector_entry_point" or (mode is None and not obstacle):
             return _by_entry_point(ref, len(env_fn))
-        # A partial over module functions can be sent to the processes of an async vector env.
-        env_fn = [partial(_inner_env, fn) for fn in env_fn]
+        make: Callable[[Any], Any] = _inner_env
     elif mode == "vector_entry_point":
         raise ValueError("env.manager.vectorization_mode 'vector_entry_point' needs envs that are made from env.env_id")
     elif isinstance(ref, BaseEnv):
-        env_fn = [partial(AsGymnasium, fn) for fn in env_fn]
-    elif not isinstance(ref, gymnasium.Env):
+        make = AsGymnasium
+    elif isinstance(ref, gymnasium.Env):
+        make = _as_it_is
+    else:
         raise TypeError(f"env manager 'gym_vector' needs gymnasium envs or a BaseEnv, not {type(ref).__name__}")
+    # A partial over module functions can be sent to the processes of an async vector env.
+    env_fn = [partial(_in_contract, make, fn, env_id) for env_id, fn in enumerate(env_fn)]
     if mode == "async":
         known = [*seeds, *[None] * (len(env_fn) - len(seeds))]
         env_fn = [partial(_OwnGenerators, fn, seed, os.getpid()) for fn, seed in zip(env_fn, known)]
@@ -151,8 +207,16 @@ def _given(env_fn: Sequence[Callable[[], Any]], ref: VectorEnv, mode: str | None
     return ref
 
 
-def _inner_env(fn: Callable[[], DingEnvWrapper]) -> Any:
-    return fn().gym_env
+def _inner_env(env: DingEnvWrapper) -> Any:
+    return env.gym_env
+
+
+def _as_it_is(env: AnyEnv) -> Any:
+    return env
+
+
+def _in_contract(make: Callable[[Any], Any], fn: Callable[[], Any], env_id: int) -> InContract:
+    return InContract(make(fn()), env_id)
 
 
 def _entry_point_obstacle(ref: DingEnvWrapper) -> str:

@@ -10,15 +10,24 @@ import gymnasium
 import numpy as np
 
 from ding.data import EnvBatch, TimestepBatch
-from ding.data.columns import Columns, row_at
-from ding.data.env_batch import is_abnormal
+from ding.data.columns import Columns
+from ding.data.env_batch import is_abnormal, mark_truncated
+from ding.envs.contract import DataProblem, copied, own_info
 from ding.envs.env.state import check_all_wait, env_state, set_env_state
 from ding.envs.env.stepping import FastStep, RawStep, classic_step
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
-from ding.envs.env_manager._columns import ObsStacker, action_rows, of_abnormal, reward_array
+from ding.envs.env_manager._columns import (
+    ObsStacker,
+    action_rows,
+    given_numbers,
+    given_rewards,
+    of_abnormal,
+    reward_rows,
+    reward_shape,
+)
 from ding.envs.env_manager._errors import (
     ENV_FAULTS,
-    EnvDataError,
+    EnvManagerError,
     EnvTimeoutError,
     raise_wish,
     step_failed,
@@ -97,7 +106,8 @@ class BaseEnvManager(AbstractEnvManager):
         self._envs = [self._built(env_id) for env_id in range(self.env_num)]
         self._fast = all(getattr(env, "has_fast_step", False) for env in self._envs)
         self._discrete = self._fast and isinstance(self.action_space, gymnasium.spaces.Discrete)
-        self._stacker = ObsStacker(self.observation_space, self._fast, self._check_data, self._life.bad_data)
+        self._stacker = ObsStacker(self.observation_space, self._fast, self._check_data)
+        self._reward_shape = reward_shape(self.reward_space)
         self.closed = False
         if (self._step_timeout or self._reset_timeout) and not can_limit():
             logger.warning("step_timeout and reset_timeout have no effect outside of the main thread")
@@ -139,7 +149,7 @@ class BaseEnvManager(AbstractEnvManager):
         with time_limit(self._reset_timeout, partial(self._timeout, env_id, "reset", self._reset_timeout)):
             obs = env.reset(**self._life.reset_kwargs(env_id))
         self._steps[env_id] = self._stepper(env_id, env.fast_step() if self._fast else classic_step(env))
-        return row_at(self._stacker.stack([obs], [env_id]), 0)
+        return self._stacker.row(obs, env_id)
 
     def _stepper(self, env_id: int, stepper: FastStep) -> FastStep:
         if self._step_timeout is None:
@@ -191,7 +201,12 @@ class BaseEnvManager(AbstractEnvManager):
             if not env_ids:
                 return EnvBatch.from_dict({})
             obs = [self._obs[env_id] for env_id in env_ids]
-            self._ready = EnvBatch.unchecked(ids, self._stacker.stack(obs, env_ids))
+            try:
+                self._ready = EnvBatch.unchecked(ids, self._stacker.stack(obs, env_ids))
+            except DataProblem as problem:
+                raise self._bad_data(problem) from problem
+            if not self._fast:
+                self._ready.given = given_numbers(self._ready.columns, obs)
         return self._ready
 
     @property
@@ -227,8 +242,11 @@ class BaseEnvManager(AbstractEnvManager):
         for position, (env_id, action) in enumerate(zip(env_ids, rows)):
             try:
                 obs, reward, terminated, cut, info = steps[env_id].step(action)
+                if info:
+                    info = infos[position] = own_info(info)
             except ENV_FAULTS as error:
                 obs, reward, terminated, cut, info = self._failed_step(env_id, error)
+                infos[position] = info
             if info and is_abnormal(info):
                 obs, reward = of_abnormal(obs, reward, newest[env_id])
             obs_rows.append(obs)
@@ -236,13 +254,14 @@ class BaseEnvManager(AbstractEnvManager):
             newest[env_id] = obs
             if terminated or cut:
                 ends.append(position)
+                info = infos[position] = info or {}
                 if not terminated:
                     cuts.append(position)
-                    info["TimeLimit.truncated"] = True
-                infos[position] = info
-            elif info:
-                infos[position] = info
-        columns, returns = self._as_columns(obs_rows, rewards, env_ids)
+                if isinstance(info, dict):
+                    mark_truncated(info, not terminated)
+            elif info and isinstance(info, dict):
+                mark_truncated(info, False)
+        columns, returns = self._as_columns(obs_rows, rewards, env_ids, infos)
         self._ready = EnvBatch.unchecked(batch.env_ids, columns)
         done, truncated = np.zeros((2, len(env_ids)), dtype=np.bool_)
         if ends:
@@ -252,28 +271,48 @@ class BaseEnvManager(AbstractEnvManager):
         if returns.ndim == 1:
             self._returns[batch.env_ids] += returns
             column = column[:, None]
+        timesteps = TimestepBatch.unchecked_timesteps(batch.env_ids, columns, column, done, truncated, infos)
+        if not self._fast:
+            # Before an env is reset, which may fill what it gave.
+            timesteps.given = self._ready.given = given_numbers(columns, obs_rows)
+            timesteps.given_reward = given_rewards(rewards)
         if infos:
             self._end_episodes(env_ids, ends, infos)
-        return TimestepBatch.unchecked_timesteps(batch.env_ids, columns, column, done, truncated, infos)
+        return timesteps
 
-    def _as_columns(self, obs: list[Any], rewards: list[Any], env_ids: list[int]) -> tuple[Columns, np.ndarray]:
+    def _as_columns(
+        self, obs: list[Any], rewards: list[Any], env_ids: list[int], infos: dict[int, Any]
+    ) -> tuple[Columns, np.ndarray]:
+        # Of a game, whose infos are a list with one per player, the space describes the reward of one player.
+        shape = None if any(isinstance(info, list) for info in infos.values()) else self._reward_shape
         try:
             columns = self._stacker.stack(obs, env_ids)
-            return columns, reward_array(rewards, env_ids, self._check_data, self._life.bad_data)
-        except EnvDataError:
-            self.close()
-            raise
+            return columns, reward_rows(rewards, env_ids, self._check_data, shape, not self._fast)
+        except DataProblem as problem:
+            raise self._bad_data(problem) from problem
+
+    def _bad_data(self, problem: DataProblem) -> EnvManagerError:
+        """Close, and return the error for what one of the envs gave."""
+        self.close()
+        assert problem.env_id is not None
+        return self._life.bad_data(problem.env_id, str(problem))
 
     def _failed_step(self, env_id: int, error: BaseException) -> RawStep:
         raise_wish(error)
-        recover = self._max_retry > 1 and not self._cfg.retry_step
+        recover = self._max_retry > 1 and not self._cfg.retry_step and not isinstance(error, DataProblem)
         if not recover or not self._life.count_step_failure(env_id, self._max_retry):
             self.close()
             raise step_failed(env_id, error, self._life.last_seeds[env_id]) from error
         logger.warning("env %d: step failed (%r); it waits for a reset", env_id, error)
         self._broken.add(env_id)
         self._life.mark(env_id, EnvState.ERROR)
-        return self._obs[env_id], 0.0, False, False, {"abnormal": True, "error": traceback_text(error)}
+        return (
+            self._obs[env_id],
+            np.zeros(1, np.float32),
+            False,
+            False,
+            {"abnormal": True, "error": traceback_text(error)},
+        )
 
     def _end_episodes(self, env_ids: list[int], ends: list[int], infos: dict[int, Any]) -> None:
         for position in ends:
@@ -297,7 +336,7 @@ class BaseEnvManager(AbstractEnvManager):
         """See :meth:`ding.envs.env.state.HasEnvStates.get_state`."""
         check_all_wait(self.env_num, self.ready_obs_id)
         kept = zip(self._envs, self._obs, self._returns.tolist(), strict=True)
-        return [{"env": env_state(env), "obs": obs, "return": value} for env, obs, value in kept]
+        return [{"env": env_state(env), "obs": copied(obs), "return": value} for env, obs, value in kept]
 
     def set_state(self, states: Sequence[Any]) -> None:
         """See :meth:`ding.envs.env.state.HasEnvStates.set_state`."""

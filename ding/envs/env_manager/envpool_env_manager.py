@@ -15,7 +15,8 @@ from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
 from ding.envs.env_manager._abstract import EnvFn
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
 from ding.envs.env_manager._pool_batches import Answers, PoolBatches
-from ding.envs.env_manager.gym_vector_env_manager import GymVectorEnvManager, row_info
+from ding.envs.env_manager._vector_columns import row_info
+from ding.envs.env_manager.gym_vector_env_manager import GymVectorEnvManager
 from ding.utils import ENV_MANAGER_REGISTRY, require_extra
 
 # Keys of a config that are arguments of the task.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -10,6 +10,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import Columns, take
+from ding.data.env_batch import is_abnormal, mark_truncated
+from ding.envs.contract import DataProblem
 from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
@@ -29,12 +31,10 @@ from ding.envs.env_manager._errors import (
 )
 from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState, ResetParam
 from ding.envs.env_manager._vector_build import build_vector_env, row_resetter
+from ding.envs.env_manager._vector_columns import VectorObs, cast_columns, replaced, row_info
 from ding.envs.env_manager._vector_end import close_vector_env, dead_worker
 from ding.utils import ENV_MANAGER_REGISTRY
 from ding.utils.time_helper import time_limit
-
-VectorObs: TypeAlias = np.ndarray | dict[str, Any] | tuple[Any, ...]
-"""Observations of a vector env: an array ``[N, ...]``, or a dict or tuple of them."""
 
 
 class _Ends(NamedTuple):
@@ -102,7 +102,8 @@ class GymVectorEnvManager(AbstractEnvManager):
         else:
             if getattr(ref, "observation_space", None) is None:
                 ref.reset()  # a lazily built env knows its spaces only then
-            self.observation_space = float32_space(ref.observation_space)
+            own = isinstance(ref, BaseEnv) and not isinstance(ref, DingEnvWrapper)
+            self.observation_space = ref.observation_space if own else float32_space(ref.observation_space)
             self.action_mapping = getattr(ref, "action_mapping", None)
             if self.action_mapping is None and not isinstance(ref, BaseEnv):
                 self.action_mapping = ActionMapping(ref.action_space)
@@ -146,6 +147,8 @@ class GymVectorEnvManager(AbstractEnvManager):
         # Of frames it is known that they were bytes, and to look for NaN takes 1 % of the steps of Pong.
         self._may_give_nan = not getattr(self._venv, "obs_were_bytes", False)
         self._returns = np.zeros(self.env_num, dtype=np.float64)
+        # Envs that ended with an abnormal step and were not reset.
+        self._left = np.zeros(self.env_num, dtype=np.bool_)
 
     def reset(self, reset_param: ResetParam = None) -> None:
         """Reset all envs, or those that ``reset_param`` names (where the vector env can).
@@ -164,6 +167,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             self._obs = self._retried_reset(0, partial(self._whole_reset, seeds))
             self._life.mark_all(EnvState.RUN)
             self._returns[:] = 0.0
+            self._left[:] = False
         else:
             mask = np.zeros(self.env_num, dtype=np.bool_)
             mask[env_ids] = True
@@ -171,6 +175,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             for env_id in env_ids:
                 self._life.mark(env_id, EnvState.RUN)
             self._returns[mask] = 0.0
+            self._left[mask] = False
         self._ready = None
 
     def _whole_reset(self, seeds: list[int | None], attempt: int) -> Columns:
@@ -276,6 +281,9 @@ class GymVectorEnvManager(AbstractEnvManager):
         except EnvManagerError:
             self.close()
             raise
+        except DataProblem as problem:
+            self.close()
+            raise self._life.bad_data(problem.env_id or 0, str(problem)) from problem
         except ENV_FAULTS as error:
             failure = self._step_failure(error)
             self.close()
@@ -284,6 +292,10 @@ class GymVectorEnvManager(AbstractEnvManager):
     def _stepped(self, everyone: bool) -> TimestepBatch:
         """Step with ``_last_actions``; ``everyone``: all envs were ready."""
         ready = self._life.ready_array
+        if not everyone and self._left.any():
+            # Nobody did it, and a vector env does not step envs whose episode is over.
+            left, self._left = self._left, np.zeros(self.env_num, dtype=np.bool_)
+            self._masked_reset(left)
         obs, reward, terminated, truncated, infos = self._timed_step(partial(self._venv.step, self._last_actions))
         ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
         reward = np.asarray(reward)
@@ -354,8 +366,13 @@ class GymVectorEnvManager(AbstractEnvManager):
                 obs = self._with_final_obs(obs, ends.infos, done)
             row_infos = self._end_episodes(np.flatnonzero(done).tolist(), cut, ends.infos)
             if self._mode is AutoresetMode.DISABLED or self._reset_rows is not None:
-                self._obs = self._masked_reset(done)
+                self._reset_ended(done)
             self._wake_if_idle()
+        if "abnormal" in ends.infos:
+            for env_id in np.flatnonzero(ends.infos["abnormal"]).tolist():
+                if env_id not in row_infos:
+                    row_infos[env_id] = row_info(ends.infos, env_id)
+                    mark_truncated(row_infos[env_id], False)
         column = np.asarray(reward, dtype=np.float32).reshape(-1, 1)
         return TimestepBatch.unchecked_timesteps(ready, obs, column, done, cut, row_infos)
 
@@ -379,7 +396,10 @@ class GymVectorEnvManager(AbstractEnvManager):
             row_infos[env_id] = self._end_info(env_id, row_info(source, env_id), cut[env_id])
             if self._life.states[env_id] is EnvState.DONE:
                 continue
-            if not self._life.count_episode(env_id):
+            if is_abnormal(row_infos[env_id]) and self._mode is AutoresetMode.DISABLED:
+                # It waits for a reset that somebody asks for, and the episode does not count.
+                self._life.mark(env_id, EnvState.ERROR)
+            elif not self._life.count_episode(env_id):
                 self._life.mark(env_id, EnvState.DONE)
             elif resets_later:
                 self._life.mark(env_id, EnvState.RESET)
@@ -389,10 +409,16 @@ class GymVectorEnvManager(AbstractEnvManager):
         """The info of the end of an episode with what the manager adds; the next one begins to be summed."""
         if "eval_episode_return" not in info:
             info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
-        if is_cut:
-            info["TimeLimit.truncated"] = True
+        mark_truncated(info, bool(is_cut))
         self._returns[env_id] = 0.0
         return info
+
+    def _reset_ended(self, done: np.ndarray) -> None:
+        """Reset the envs whose episode ended, but for those that wait for somebody to do it."""
+        self._left = done & np.array([state is EnvState.ERROR for state in self._life.states])
+        mask = done & ~self._left
+        if mask.any():
+            self._obs = self._masked_reset(mask)
 
     def _wake_if_idle(self) -> None:
         """When every unfinished env waits for the step that resets it, do that step."""
@@ -410,13 +436,13 @@ class GymVectorEnvManager(AbstractEnvManager):
         final = infos["final_obs"]
         rows = np.flatnonzero(done)
         if isinstance(obs, dict):
-            return {name: _replaced(column, rows, [final[row][name] for row in rows]) for name, column in obs.items()}
-        return _replaced(np.asarray(obs), rows, [final[row] for row in rows])
+            return {name: replaced(column, rows, [final[row][name] for row in rows]) for name, column in obs.items()}
+        return replaced(np.asarray(obs), rows, [final[row] for row in rows])
 
     # data
 
     def _cast(self, obs: VectorObs) -> Columns:
-        return _cast_columns(obs, self.observation_space, self._reuses_obs)
+        return cast_columns(obs, self.observation_space, self._reuses_obs)
 
     def _check(self, columns: Columns, reward: np.ndarray, env_ids: np.ndarray | None = None) -> None:
         for name, values in (("the reward", reward), ("the observation", columns if self._may_give_nan else [])):
@@ -444,36 +470,3 @@ class GymVectorEnvManager(AbstractEnvManager):
 def _seed_of(arguments: tuple[Any, ...] | None) -> int | None:
     """The seed among the arguments of ``env.seed``."""
     return None if arguments is None else arguments[0]
-
-
-def _replaced(column: np.ndarray, rows: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
-    column = column.copy()
-    column[rows] = np.stack(values)
-    return column
-
-
-def _cast_columns(obs: VectorObs, space: gymnasium.Space[Any], copy: bool) -> Columns:
-    if isinstance(obs, np.ndarray) and obs.dtype != object:
-        if isinstance(space, gymnasium.spaces.Box) and obs.dtype != space.dtype:
-            return obs.astype(space.dtype)
-        return obs.copy() if copy else obs
-    if isinstance(obs, dict) and isinstance(space, gymnasium.spaces.Dict):
-        return {name: _cast_columns(value, space.spaces[name], copy) for name, value in obs.items()}
-    if isinstance(space, gymnasium.spaces.Tuple):
-        return list(zip(*obs))
-    if hasattr(obs, "__array__") and not isinstance(obs, np.ndarray):
-        return _cast_columns(np.asarray(obs), space, copy)
-    return list(obs)
-
-
-def row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
-    """The info of one env out of the infos of a vector env, where ``_key`` masks the envs that have ``key``."""
-    found: dict[str, Any] = {}
-    for key, value in infos.items():
-        if key.startswith("_") or key in ("final_obs", "final_info"):
-            continue
-        mask = infos.get(f"_{key}")
-        if mask is not None and not mask[row]:
-            continue
-        found[key] = row_info(value, row) if isinstance(value, dict) else value[row]
-    return found

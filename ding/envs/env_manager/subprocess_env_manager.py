@@ -85,7 +85,8 @@ class _SubprocessEnvManager(AbstractEnvManager):
             EnvManagerError: an env could not be built or reset.
         """
         self._check_reset_param(reset_param)
-        self._fleet = EnvFleet(self._env_fn, self._cfg, self._life, self._replay_paths, self.observation_space)
+        keep_forms = not getattr(self.env_ref, "has_fast_step", False)
+        self._fleet = EnvFleet(self._env_fn, self._cfg, self._life, self._replay_paths, keep_forms)
         self._owner_pid = os.getpid()
         self.closed = False
         self._life.mark_all(EnvState.INIT)

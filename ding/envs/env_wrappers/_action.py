@@ -5,12 +5,13 @@ from typing import Any, cast
 import gymnasium
 import numpy as np
 
+from ding.envs.env_wrappers._either_api import ActWrapper
 from ding.envs.gymnasium_types import AnyEnv
 from ding.utils import ENV_WRAPPER_REGISTRY
 
 
 @ENV_WRAPPER_REGISTRY.register("discrete_action")
-class DiscreteActionWrapper(gymnasium.ActionWrapper[Any, Any, Any]):
+class DiscreteActionWrapper(ActWrapper):
     """Choose among equally spaced values of a continuous action ``(d,)``, from its lower to its upper bound.
 
     Args:

@@ -6,7 +6,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step, scalar
+from ding.envs.contract import copied, own_info
+from ding.envs.env_wrappers._either_api import EitherApi, PlainWrapper
+from ding.envs.gymnasium_types import AnyEnv, Reset, Step, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY
 
 
@@ -16,15 +18,17 @@ def step_after_reset(env: AnyEnv, action: object) -> Reset:
     return env.reset() if terminated or truncated else (obs, info)
 
 
-def repeat_action(env: AnyEnv, action: object, times: int) -> tuple[Any, Step]:
+def repeat_action(env: AnyEnv, action: object, times: int, keep_obs: bool = False) -> tuple[Any, Step]:
     """Do an action up to ``times`` times, fewer at the end of the episode.
 
     Returns:
-        The observation before the last one (``None`` after a single step), and one step with the sum of the rewards.
+        The observation before the last one (a copy; ``None`` after a single step, or without ``keep_obs``), and one
+        step with the sum of the rewards.
     """
     total, previous, obs = 0.0, None, None
     for _ in range(times):
-        previous = obs
+        # The env may fill the same array again.
+        previous = copied(obs) if keep_obs else None
         obs, reward, terminated, truncated, info = env.step(action)
         total += scalar(reward)
         if terminated or truncated:
@@ -33,7 +37,7 @@ def repeat_action(env: AnyEnv, action: object, times: int) -> tuple[Any, Step]:
 
 
 @ENV_WRAPPER_REGISTRY.register("noop_reset")
-class NoopResetWrapper(AnyWrapper):
+class NoopResetWrapper(PlainWrapper):
     """Start an episode with 1 to ``noop_max`` no-ops (action 0), drawn from the env's own generator."""
 
     def __init__(self, env: AnyEnv, noop_max: int = 30) -> None:
@@ -50,7 +54,7 @@ class NoopResetWrapper(AnyWrapper):
 
 
 @ENV_WRAPPER_REGISTRY.register("max_and_skip")
-class MaxAndSkipWrapper(AnyWrapper):
+class MaxAndSkipWrapper(PlainWrapper):
     """Do each action ``skip`` times; the observation is the elementwise maximum of the last two frames, rewards are
     summed.
     """
@@ -61,12 +65,12 @@ class MaxAndSkipWrapper(AnyWrapper):
 
     def step(self, action: object) -> Step:
         """Step up to ``skip`` times, fewer at the end of the episode."""
-        previous, (obs, *rest) = repeat_action(self.env, action, self.skip)
+        previous, (obs, *rest) = repeat_action(self.env, action, self.skip, keep_obs=True)
         return (obs if previous is None else np.maximum(obs, previous), *rest)
 
 
 @ENV_WRAPPER_REGISTRY.register("action_repeat")
-class ActionRepeatWrapper(AnyWrapper):
+class ActionRepeatWrapper(PlainWrapper):
     """Do each action ``action_repeat`` times, sum the rewards, stop at the end of the episode."""
 
     def __init__(self, env: AnyEnv, action_repeat: int = 1) -> None:
@@ -79,7 +83,7 @@ class ActionRepeatWrapper(AnyWrapper):
 
 
 @ENV_WRAPPER_REGISTRY.register("delay_reward")
-class DelayRewardWrapper(AnyWrapper):
+class DelayRewardWrapper(EitherApi):
     """Hold rewards back and pay their sum every ``delay_reward_step`` steps and at the end of the episode; 0 pays at
     once.
     """
@@ -110,7 +114,7 @@ class DelayRewardWrapper(AnyWrapper):
 
 
 @ENV_WRAPPER_REGISTRY.register("eval_episode_return")
-class EvalEpisodeReturnWrapper(AnyWrapper):
+class EvalEpisodeReturnWrapper(EitherApi):
     """Add ``info['eval_episode_return']`` at the end of an episode: the sum of its rewards, float32 ``(1,)``.
 
     ``as_number`` makes it a number, ``numpy.float64``.
@@ -135,12 +139,12 @@ class EvalEpisodeReturnWrapper(AnyWrapper):
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._return += scalar(reward)
         if terminated or truncated:
-            info["eval_episode_return"] = self.form(self._return)
+            info = {**own_info(info), "eval_episode_return": self.form(self._return)}
         return obs, reward, terminated, truncated, info
 
 
 @ENV_WRAPPER_REGISTRY.register("clip_reward")
-class ClipRewardWrapper(AnyWrapper):
+class ClipRewardWrapper(PlainWrapper):
     """Replace a reward by its sign: -1, 0 or 1."""
 
     def __init__(self, env: AnyEnv) -> None:
@@ -154,7 +158,7 @@ class ClipRewardWrapper(AnyWrapper):
 
 
 @ENV_WRAPPER_REGISTRY.register("episodic_life")
-class EpisodicLifeWrapper(AnyWrapper):
+class EpisodicLifeWrapper(EitherApi):
     """End the episode with each lost life of an ALE game; the game itself is reset only when it is really over."""
 
     def __init__(self, env: AnyEnv) -> None:
@@ -188,7 +192,7 @@ class EpisodicLifeWrapper(AnyWrapper):
 
 
 @ENV_WRAPPER_REGISTRY.register("fire_reset")
-class FireResetWrapper(AnyWrapper):
+class FireResetWrapper(PlainWrapper):
     """Press FIRE (action 1) after a reset, for games that wait for it."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
@@ -197,7 +201,7 @@ class FireResetWrapper(AnyWrapper):
         return step_after_reset(self.env, 1)
 
 
-class TimeLimitWrapper(AnyWrapper):
+class TimeLimitWrapper(EitherApi):
     """Truncate an episode after ``max_limit`` steps; each info has ``time_limit`` (reached or not) and
     ``time_count``.
     """
@@ -217,13 +221,12 @@ class TimeLimitWrapper(AnyWrapper):
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.time_count += 1
         reached = self.time_count >= self.max_limit
-        info["time_limit"] = reached
-        info["time_count"] = self.time_count
+        info = {**own_info(info), "time_limit": reached, "time_count": self.time_count}
         return obs, reward, terminated, truncated or reached, info
 
 
 @ENV_WRAPPER_REGISTRY.register("time_limit_is_end")
-class TimeLimitIsEndWrapper(AnyWrapper):
+class TimeLimitIsEndWrapper(PlainWrapper):
     """Report an episode that was cut by a time limit as terminated, for tasks whose return ends there.
 
     Values after the limit then count as zero, and are not estimated: where each step costs the same, states that are
@@ -238,7 +241,7 @@ class TimeLimitIsEndWrapper(AnyWrapper):
 
 
 @ENV_WRAPPER_REGISTRY.register("gym_hybrid_dict_action")
-class GymHybridDictActionWrapper(AnyWrapper):
+class GymHybridDictActionWrapper(PlainWrapper):
     """Take actions ``{'type': 0..2, 'mask': (2,), 'args': (2,)}`` for the gym-hybrid envs, which take ``(type,
     args)``.
     """

@@ -1,11 +1,15 @@
 """One API for envs of gymnasium and of the old gym."""
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
+
+from ding.data.env_batch import mark_truncated
+from ding.envs.contract import own_info
 
 
 class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
@@ -95,6 +99,64 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return f"<GymToGymnasiumWrapper{self.env!r}>"
 
 
+class OldGymView:
+    """An env of gymnasium as wrappers of gym before 0.26 expect one: bare observations, steps of 4 values.
+
+    Its spaces are those of the package ``gym``, which is imported, since a wrapper of it is there.
+
+    Args:
+        env: of gymnasium.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        self.env = env
+        gym = sys.modules.get("gym", gymnasium)
+        self.observation_space = convert_space(env.observation_space, gym.spaces)
+        self.action_space = convert_space(env.action_space, gym.spaces)
+        self.reward_range = getattr(env, "reward_range", (-float("inf"), float("inf")))
+        self._waiting_seed: int | None = None
+
+    @property
+    def unwrapped(self) -> Any:
+        """The innermost env."""
+        return self.env.unwrapped
+
+    def seed(self, seed: int | None = None) -> list[Any]:
+        """Use ``seed`` at the next reset."""
+        self._waiting_seed = seed
+        return [seed]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Reset, and return the observation."""
+        seed, self._waiting_seed = self._waiting_seed if seed is None else seed, None
+        return self.env.reset(seed=seed, options=options)[0]
+
+    def step(self, action: object) -> tuple[Any, Any, bool, dict[str, Any]]:
+        """Step, and return 4 values; the info says whether a time limit ended the episode."""
+        return in_old_form(self.env.step(action))
+
+    def render(self, *args: Any, **kwargs: Any) -> Any:
+        """The current frame."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the env."""
+        self.env.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+
+def in_old_form(result: Any) -> Any:
+    """A step of 5 values in 4, whose info says whether a time limit ended the episode."""
+    obs, reward, terminated, truncated, info = result
+    info = own_info(info)
+    mark_truncated(info, bool(truncated and not terminated))
+    return obs, reward, bool(terminated or truncated), info
+
+
 def _modes(metadata: Mapping[str, Any]) -> Any:
     return metadata.get("render_modes") or metadata.get("render.modes") or ()
 
@@ -121,21 +183,37 @@ def split_reset(result: object) -> tuple[Any, dict[str, Any]]:
     return result, {}
 
 
-def convert_space(space: Any) -> Any:
-    """The gymnasium space for a space of the old gym; gymnasium spaces and what is no known space pass unchanged."""
-    if space is None or isinstance(space, gymnasium.Space):
+def convert_space(space: Any, to: Any = gymnasium.spaces) -> Any:
+    """The space of gymnasium for one of the old gym, or the other way round; what is no known space passes unchanged.
+
+    Args:
+        space: of either package, or ``None``.
+        to: module of the spaces that are wanted, ``gymnasium.spaces`` or ``gym.spaces``.
+    """
+    if space is None or isinstance(space, to.Space):
         return space
     kind = type(space).__name__
     if kind == "Box":
-        return gymnasium.spaces.Box(np.asarray(space.low), np.asarray(space.high), dtype=space.dtype)
+        return to.Box(np.asarray(space.low), np.asarray(space.high), dtype=space.dtype.type)
     if kind == "Discrete":
-        return gymnasium.spaces.Discrete(int(space.n))
+        return to.Discrete(int(space.n), **_start(space))
     if kind == "MultiDiscrete":
-        return gymnasium.spaces.MultiDiscrete(space.nvec)
+        return to.MultiDiscrete(space.nvec, **_start(space))
     if kind == "MultiBinary":
-        return gymnasium.spaces.MultiBinary(space.n)
+        return to.MultiBinary(space.n)
     if kind == "Dict":
-        return gymnasium.spaces.Dict({name: convert_space(value) for name, value in space.spaces.items()})
+        return to.Dict({name: convert_space(value, to) for name, value in space.spaces.items()})
     if kind == "Tuple":
-        return gymnasium.spaces.Tuple([convert_space(value) for value in space.spaces])
+        return to.Tuple([convert_space(value, to) for value in space.spaces])
     return space
+
+
+def _start(space: Any) -> dict[str, Any]:
+    """The start of a space where it has one other than 0, which not all versions of gym know."""
+    start = getattr(space, "start", 0)
+    return {"start": start} if np.any(start) else {}
+
+
+def is_of_gym(kind: type) -> bool:
+    """Whether a class is one of the package ``gym``, or derived from one."""
+    return any(base.__module__.partition(".")[0] == "gym" for base in kind.__mro__)

@@ -6,7 +6,8 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
+from ding.envs.env_wrappers._either_api import EitherApi, ObsWrapper
+from ding.envs.gymnasium_types import AnyEnv, Reset, Step, box_of, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY, running_mean_std
 
 # Steps before the running statistics are used.
@@ -33,7 +34,7 @@ class RunningMeanStd(running_mean_std.RunningMeanStd):
         return np.sqrt(self.moments()[1]) + self._epsilon
 
 
-class _Float32Obs(gymnasium.ObservationWrapper[Any, Any, Any]):
+class _Float32Obs(ObsWrapper):
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         shape = box_of(env).shape
@@ -86,7 +87,7 @@ class StaticObsNormWrapper(_Float32Obs):
 
 
 @ENV_WRAPPER_REGISTRY.register("reward_norm")
-class RewardNormWrapper(AnyWrapper):
+class RewardNormWrapper(EitherApi):
     """Divide rewards by the running standard deviation of the discounted return.
 
     The first 30 rewards pass unchanged. The return starts anew with each episode; the statistics live as long as the

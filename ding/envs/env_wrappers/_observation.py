@@ -7,10 +7,11 @@ from typing import Any, TypeAlias, cast
 import gymnasium
 import numpy as np
 
-from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step, box_of, scalar
+from ding.envs.contract import copied
+from ding.envs.env_wrappers._either_api import EitherApi, ObsWrapper
+from ding.envs.gymnasium_types import AnyEnv, Reset, Step, box_of, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY, require_extra
 
-ObsWrapper = gymnasium.ObservationWrapper[Any, Any, Any]
 Shapes = tuple[Any, Any, Any]
 DType: TypeAlias = type[np.generic] | np.dtype[Any]
 
@@ -71,7 +72,7 @@ class ScaledFloatFrameWrapper(ObsWrapper):
 
 
 @ENV_WRAPPER_REGISTRY.register("frame_stack")
-class FrameStackWrapper(AnyWrapper):
+class FrameStackWrapper(EitherApi):
     """Stack the last ``n_frames`` observations on a new first axis; a reset repeats the first one."""
 
     def __init__(self, env: AnyEnv, n_frames: int = 4) -> None:
@@ -84,13 +85,13 @@ class FrameStackWrapper(AnyWrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
         """Reset and fill the stack."""
         obs, info = self.env.reset(seed=seed, options=options)
-        self.frames.extend([obs] * self.n_frames)
+        self.frames.extend([copied(obs)] * self.n_frames)
         return np.stack(self.frames), info
 
     def step(self, action: object) -> Step:
         """Step and shift."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self.frames.append(obs)
+        self.frames.append(copied(obs))
         return np.stack(self.frames), reward, terminated, truncated, info
 
     @staticmethod
@@ -168,7 +169,7 @@ class RamWrapper(ObsWrapper):
 
 
 @ENV_WRAPPER_REGISTRY.register("obs_plus_prev_action_reward")
-class ObsPlusPrevActRewWrapper(AnyWrapper):
+class ObsPlusPrevActRewWrapper(EitherApi):
     """Observations ``{'obs', 'prev_action', 'prev_reward_extrinsic'}`` with the action and reward that led to ``obs``.
 
     After a reset there is no such action: it is -1 for a discrete one and zeros else; the reward is 0. The reward is
@@ -200,7 +201,7 @@ class ObsPlusPrevActRewWrapper(AnyWrapper):
 
     @staticmethod
     def _extended(obs: object, action: object, reward: object) -> dict[str, Any]:
-        previous = np.int64(action) if isinstance(action, (int, np.integer)) else np.asarray(action)
+        previous = np.int64(action) if isinstance(action, (int, np.integer)) else np.array(action)
         return {
             "obs": obs,
             "prev_action": previous,
@@ -209,7 +210,7 @@ class ObsPlusPrevActRewWrapper(AnyWrapper):
 
 
 @ENV_WRAPPER_REGISTRY.register("reward_in_obs")
-class AllinObsWrapper(AnyWrapper):
+class AllinObsWrapper(EitherApi):
     """Observations ``{'obs', 'reward'}``; the reward is that of the step that led to ``obs``, float32 ``(1,)``."""
 
     def __init__(self, env: AnyEnv) -> None:

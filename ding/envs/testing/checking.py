@@ -228,10 +228,13 @@ def _graph_differs(found: Any, emitted: Any, where: str) -> str:
 
 
 def _array_differs(found: Any, emitted: Any, space: AnySpace, where: str) -> str:
-    dtype = np.dtype(np.float32) if space.dtype is not None and space.dtype.kind == "f" else space.dtype
-    array, right = np.asarray(found), np.asarray(emitted).astype(dtype)
+    array, is_float = np.asarray(found), space.dtype is not None and space.dtype.kind == "f"
+    if is_float and not space.shape:
+        array = array.astype(np.float32)  # a row of a column is a number of Python
+    # Envs with the API of gymnasium and of gym have float32 in place of other floats.
+    dtype = array.dtype if is_float and array.dtype == np.float32 else space.dtype
     if isinstance(space, spaces.Box) and space.shape and array.dtype != dtype:
         return f"found dtype {array.dtype}{where}, expected {dtype}"
-    if array.shape != space.shape or not np.array_equal(array, right):
-        return f"found {array!r}{where}, the env gave {emitted!r}"
+    if array.shape != space.shape or not np.array_equal(array, np.asarray(emitted).astype(dtype)):
+        return f"found {found!r}{where}, the env gave {emitted!r}"
     return ""

@@ -59,7 +59,7 @@ BAD_FORMS = (
     "reward NaN",
     "info of text",
 )
-"""What no env may return."""
+"""What no env may return. In an observation without keys, another dtype stands for the forms of keys."""
 
 
 class Emitted(NamedTuple):
@@ -262,9 +262,7 @@ class GeneratedOldEnv:
         """Do one step."""
         obs, reward, terminated, truncated, info = self.core.step(action)
         if terminated or truncated:
-            # The key of this step: the env of a 4-field step has no other way to say so.
-            info = {} if info is None else info
-            info["TimeLimit.truncated"] = truncated and not terminated
+            info = end_info(info, truncated and not terminated)
         return obs, reward, terminated or truncated, info
 
     def close(self) -> None:
@@ -298,8 +296,7 @@ class GeneratedBaseEnv(BaseEnv):
         if self.core.description.bad_form is None:
             self._return += float(np.asarray(reward).item())
         if terminated or truncated:
-            info = {} if info is None else info
-            info["TimeLimit.truncated"] = truncated and not terminated
+            info = end_info(info, truncated and not terminated)
             info["eval_episode_return"] = self._return
         elif isinstance(info, dict):
             info.pop("TimeLimit.truncated", None)
@@ -312,6 +309,15 @@ class GeneratedBaseEnv(BaseEnv):
 
     def __repr__(self) -> str:
         return f"GeneratedBaseEnv({self.core.description})"
+
+
+def end_info(info: Any, truncated: bool) -> dict[str, Any]:
+    """The info of the end of an episode: an env of 4 fields, or a ``BaseEnv``, says there how it ended."""
+    info = {} if info is None else info
+    info.pop("TimeLimit.truncated", None)
+    if truncated:
+        info["TimeLimit.truncated"] = True
+    return info
 
 
 def make_env(spec: GeneratedEnvSpec, cfg: Mapping[str, Any] | None = None) -> BaseEnv:

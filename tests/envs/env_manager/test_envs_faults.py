@@ -262,10 +262,11 @@ class DoubleReward(CountingEnv):
 
 
 @pytest.mark.parametrize("as_number", [False, True])
-def test_rewards_are_float32_in_batches_and_timesteps(make, as_number):
+def test_rewards_are_float32_in_batches_and_as_given_in_timesteps(make, as_number):
     steps = play(make([partial(DoubleReward, as_number)] * 2))
-    assert (steps.reward.dtype, steps[1].reward.dtype) == (np.float32, np.float32)
-    assert (steps[1].reward.shape, steps[1].reward.tolist()) == ((1,), [2.0])
+    assert (steps.reward.dtype, steps.reward.tolist()) == (np.float32, [[2.0], [2.0]])
+    reward = steps[1].reward
+    assert (reward.dtype, reward.shape, reward.tolist()) == (np.float64, *(((), 2.0) if as_number else ((1,), [2.0])))
 
 
 def test_what_numpy_no_longer_converts_comes_with_what_to_write(make):

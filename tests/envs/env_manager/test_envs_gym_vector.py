@@ -364,9 +364,13 @@ ODD = {
     "killed": (lambda _: os.kill(os.getpid(), signal.SIGKILL), EnvCrashedError, r"Env 1 step.* \(killed by SIGKILL\)"),
     "ended": (lambda _: os._exit(3), EnvCrashedError, r"Env 1 step: its process died \(exit code 3\)"),
     "sys.exit": (lambda _: sys.exit(0), EnvCrashedError, r"Env 1 step: its process died \(exit code 0\)"),
-    "shape": (lambda one: (np.zeros(5, np.float32), *one[1:]), EnvStepError, "the vector env raised: ValueError"),
-    "no obs": (lambda one: (None, *one[1:]), EnvStepError, "the vector env raised: "),
-    "no info": (lambda one: (*one[:4], None), EnvStepError, "the vector env raised: AttributeError"),
+    "shape": (lambda one: (np.zeros(5, np.float32), *one[1:]), EnvDataError, r"Env 1 .*shape \(5,\), expected \(2,\)"),
+    "no obs": (lambda one: (None, *one[1:]), EnvDataError, "Env 1 returned bad data: observation None"),
+    "info": (
+        lambda one: (*one[:4], "text"),
+        EnvDataError,
+        "Env 1 returned bad data: info of type str, expected a dict",
+    ),
     "no tuple": (lambda one: None, EnvStepError, "the vector env raised: TypeError"),
 }
 
@@ -576,7 +580,7 @@ class TestOwnEnvs:
 
         manager = GymVectorEnvManager([Two])
         manager.launch()
-        with pytest.raises(EnvStepError, match="needs rewards of one number"):
+        with pytest.raises(EnvDataError, match=r"reward of shape \(2,\), expected \(1,\) as in env.reward_space"):
             manager.step(act(manager))
 
     def test_spaces_that_are_known_after_a_reset(self):

@@ -119,7 +119,7 @@ FAULTS = {
     "dtype": (counting({"kind": "dtype", "step": 2}), EnvDataError, "dtype complex128, expected float32"),
     "nan": (counting({"kind": "nan", "step": 2}), EnvDataError, "NaN in the observation"),
     "nan reward": (counting({"kind": "nan_reward", "step": 2}), EnvDataError, "NaN in the reward"),
-    "reward": (odd(bad_reward), EnvDataError, r"reward has shape \(3,\), expected \(1,\)"),
+    "reward": (odd(bad_reward), EnvDataError, r"reward of shape \(3,\), expected \(1,\)"),
     "obs": (odd(bad_obs), EnvDataError, "str"),
     "info": (odd(bad_info), EnvStepError, "pickle"),
     "no timestep": (odd(no_timestep), EnvStepError, "TypeError"),

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from easydict import EasyDict
 
@@ -49,7 +48,7 @@ class EnvFleet:
         cfg: config of the manager.
         life: states, seeds and reset arguments of the envs.
         replay_paths: env id -> folder for the episodes from the next reset on; an entry is removed when it is used.
-        space: observation space of one env.
+        keep_forms: whether rewards and numbers in observations are handed out as the envs give them.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class EnvFleet:
         cfg: EasyDict,
         life: EnvLifecycle,
         replay_paths: dict[int, str],
-        space: gymnasium.Space[Any],
+        keep_forms: bool,
     ) -> None:
         self._cfg = cfg
         self._life = life
@@ -66,7 +65,7 @@ class EnvFleet:
         timeouts = Timeouts(cfg.connect_timeout, cfg.reset_timeout, cfg.step_timeout)
         self._engine = WorkerEngine(env_fns, cfg.context, cfg.envs_per_worker, timeouts, life.last_seeds)
         self._actions = ActionSender(self._engine, len(env_fns))
-        self._store = ResultStore(len(env_fns), cfg.copy_on_get, space)
+        self._store = ResultStore(len(env_fns), cfg.copy_on_get, keep_forms)
         self._building = set(range(len(env_fns)))
         self._stepping: set[int] = set()
         self._answered: set[int] = set()
@@ -364,7 +363,9 @@ class EnvFleet:
         self._store.note_failure(env_id, {"abnormal": True, "error": failure.traceback or str(error)})
 
     def _error(self, env_id: int, action: str, failure: Failure) -> EnvManagerError:
-        kinds = {"data": EnvDataError, "timeout": EnvTimeoutError, "crashed": EnvCrashedError}
+        if failure.reason == "data":
+            return self._life.bad_data(env_id, failure.summary)
+        kinds = {"timeout": EnvTimeoutError, "crashed": EnvCrashedError}
         if failure.reason in kinds:
             return self._life.error(kinds[failure.reason], env_id, f"{action}: {failure.summary}", failure.traceback)
         kind = EnvStepError if action == "step" else EnvManagerError

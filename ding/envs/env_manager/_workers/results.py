@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
 from ding.data.columns import Columns, iter_leaves, take
-from ding.envs.env_manager._columns import DeclaredDtypes, first_nan, float32_reward
+from ding.envs.env_manager._columns import first_nan
 from ding.envs.env_manager._workers.protocol import Flag
+from ding.envs.env_manager._workers.reward_forms import AS_COLUMN, coded_reward
 from ding.envs.env_manager._workers.shared_columns import LeafSpec, RowSchema, SharedColumns
 
 
@@ -23,13 +23,15 @@ class ResultStore:
     Args:
         env_num: number of envs.
         copy: hand out copies; without it, whole batches are views that change with the next step.
-        space: observation space of one env; observations have its dtypes.
+        keep_forms: whether rewards and numbers in observations are handed out as the envs give them.
     """
 
-    def __init__(self, env_num: int, copy: bool, space: gymnasium.Space[Any]) -> None:
+    def __init__(self, env_num: int, copy: bool, keep_forms: bool) -> None:
         self._env_num = env_num
         self._copy = copy
-        self._declared = DeclaredDtypes(space)
+        self._keep_forms = keep_forms
+        # Path -> kind of the leaves that are numbers of numpy, or arrays without an axis.
+        self._numbers: dict[str, str] = {}
         self._infos: dict[int, Any] = {}
         # Of games whose rewards do not fit into the shared memory.
         self._rewards: dict[int, np.ndarray] = {}
@@ -43,6 +45,7 @@ class ResultStore:
         self._obs: Columns
         self._reset_obs: Columns
         self._reward: np.ndarray
+        self._form: np.ndarray
         self._done: np.ndarray
         self._truncated: np.ndarray
 
@@ -61,9 +64,14 @@ class ResultStore:
         schema = schemas.pop()
         if schemas or schema is None:
             return None
-        flags = [LeafSpec(("done",), "scalar", "|b1", ()), LeafSpec(("truncated",), "scalar", "|b1", ())]
-        reward = LeafSpec(("reward",), "array", "<f4", reward_shape)
-        rest = RowSchema((reward, *flags))
+        flags = [LeafSpec((name,), "scalar", "|b1", ()) for name in ("done", "truncated")]
+        reward = [LeafSpec(("reward",), "array", "<f8", reward_shape), LeafSpec(("form",), "scalar", "|u1", ())]
+        rest = RowSchema((*reward, *flags))
+        if self._keep_forms:
+            kinds = {"" if not leaf.path else leaf.name: leaf for leaf in schema.leaves}
+            self._numbers = {
+                path: leaf.kind for path, leaf in kinds.items() if not leaf.shape and leaf.kind in ("number", "array")
+            }
         shared = SharedColumns(schema.prefixed("obs").joined(schema.prefixed("reset_obs"), rest), self._env_num)
         writer = shared.writer("reset_obs")
         for env_id in range(self._env_num):
@@ -71,7 +79,8 @@ class ResultStore:
         self._obs_objects.clear()
         self._fresh.update(range(self._env_num))
         self._obs, self._reset_obs = shared.columns("obs"), shared.columns("reset_obs")
-        self._reward, self._done = shared.array("reward"), shared.array("done")
+        self._reward, self._form = shared.array("reward"), shared.array("form")
+        self._done = shared.array("done")
         self._truncated = shared.array("truncated")
         self._shared = shared
         return shared
@@ -81,7 +90,7 @@ class ResultStore:
     def note_reset(self, env_id: int, is_object: bool, obs: object) -> None:
         """An env was reset; its observation is ``obs`` or lies in shared memory."""
         if is_object:
-            self._obs_objects[env_id] = self._declared.row(obs)
+            self._obs_objects[env_id] = obs
         else:
             self._fresh.add(env_id)
 
@@ -117,11 +126,8 @@ class ResultStore:
     def _note_object_step(self, env_id: int, flags: int, timestep: BaseEnvTimestep) -> tuple[bool, object]:
         if flags & Flag.NO_OBS:
             timestep = timestep._replace(obs=self._obs_objects[env_id])
-        else:
-            timestep = timestep._replace(obs=self._declared.row(timestep.obs))
         if flags & Flag.NO_REWARD:
             self._unpaid.add(env_id)
-        timestep = timestep._replace(reward=float32_reward(timestep.reward))
         self._step_objects[env_id] = timestep
         self._obs_objects[env_id] = timestep.obs
         return bool(timestep.done), timestep.info
@@ -135,6 +141,7 @@ class ResultStore:
         self._keep_obs(env_id)
         self._fresh.discard(env_id)
         self._reward[env_id] = 0.0
+        self._form[env_id] = AS_COLUMN
         self._done[env_id] = self._truncated[env_id] = False
         self._infos[env_id] = info
 
@@ -163,8 +170,13 @@ class ResultStore:
             return EnvBatch.from_dict({env_id: self._obs_objects[env_id] for env_id in env_ids})
         if self._fresh and not self._fresh.isdisjoint(env_ids):
             from_reset = np.array([env_id in self._fresh for env_id in env_ids])
-            return EnvBatch.unchecked(ids, self._mixed(ids, from_reset))
-        return EnvBatch.unchecked(ids, self._rows(self._obs, ids))
+            return self._with_given(EnvBatch.unchecked(ids, self._mixed(ids, from_reset)))
+        return self._with_given(EnvBatch.unchecked(ids, self._rows(self._obs, ids)))
+
+    def _with_given(self, batch: EnvBatch) -> EnvBatch:
+        if self._numbers:
+            batch.given = _given_numbers(batch.columns, self._numbers)
+        return batch
 
     def timesteps(self, env_ids: Sequence[int], ids: np.ndarray, replaced: set[int]) -> TimestepBatch:
         """The timesteps of these envs, which are forgotten.
@@ -179,12 +191,18 @@ class ResultStore:
             return TimestepBatch.from_dict(self._all_paid(steps) if self._unpaid else steps)
         obs = self._rows(self._obs, ids) if not replaced else self._mixed(ids, np.isin(ids, list(replaced)))
         done, truncated = self._done[ids], self._truncated[ids]
-        infos, reward = self._take_infos(env_ids, truncated), self._rows(self._reward, ids)
+        infos, reward = self._take_infos(env_ids, truncated), self._reward[ids].astype(np.float32)
         if self._rewards:
             # A step that failed is without one.
             taken = [self._rewards.pop(env_id, 0.0) for env_id in env_ids]
             reward = np.array(np.broadcast_arrays(*taken), dtype=np.float32)
-        return TimestepBatch.unchecked_timesteps(ids, obs, reward, done, truncated, infos)
+        batch = TimestepBatch.unchecked_timesteps(ids, obs, reward, done, truncated, infos)
+        if self._numbers:
+            batch.given = _given_numbers(obs, self._numbers)
+        if self._keep_forms and (codes := self._form[ids]).any():
+            values = zip(list(reward), self._reward[ids], codes.tolist())
+            batch.given_reward = [row if code == AS_COLUMN else coded_reward(x.item(), code) for row, x, code in values]
+        return batch
 
     @staticmethod
     def find_nan(batch: TimestepBatch) -> tuple[int, str] | None:
@@ -232,3 +250,19 @@ class ResultStore:
     def _overwrite(self, rows: Columns, source: Columns, positions: np.ndarray, ids: np.ndarray) -> None:
         for (_, column), (_, other) in zip(iter_leaves(rows), iter_leaves(source)):
             column[positions] = other[ids]
+
+
+def _given_numbers(columns: Columns, numbers: dict[str, str], path: str = "") -> Columns:
+    """The columns with lists in place of those leaves of which a row is a number of numpy or an array without an axis.
+
+    Args:
+        columns: of N observations.
+        numbers: path -> ``number`` or ``array``.
+        path: of ``columns``.
+    """
+    if isinstance(columns, dict):
+        paths = {key: f"{path}.{key}" if path else str(key) for key in columns}
+        return {key: _given_numbers(column, numbers, paths[key]) for key, column in columns.items()}
+    if path not in numbers:
+        return columns
+    return list(columns) if numbers[path] == "number" else [np.array(value) for value in columns]

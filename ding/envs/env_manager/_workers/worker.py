@@ -21,12 +21,23 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from ding.data.env_batch import is_abnormal
+from ding.data.env_batch import is_abnormal, mark_truncated
+from ding.envs.contract import (
+    DataProblem,
+    ReadObs,
+    fits_reward_space,
+    obs_reader,
+    own_info,
+    reward_array,
+    reward_misfit,
+    scalar,
+)
 from ding.envs.env.state import env_state, set_env_state
 from ding.envs.env.stepping import FastStep, classic_step
-from ding.envs.env_manager._columns import of_abnormal
+from ding.envs.env_manager._columns import of_abnormal, reward_shape
 from ding.envs.env_manager._errors import ENV_FAULTS, describe, traceback_text
 from ding.envs.env_manager._workers.protocol import COMPLETION, FIRST_STEP, MESSAGE, Command, Failure, Flag, Message
+from ding.envs.env_manager._workers.reward_forms import reward_code
 from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
 from ding.utils.compression_helper import CloudPickleWrapper
 from ding.utils.own_code import OwnModule, import_in_child
@@ -65,10 +76,6 @@ class WorkerSetup:
     parent_pid: int
     die_with_parent: bool
     own_code: tuple[OwnModule, ...] = ()
-
-
-class DataProblem(Exception):
-    """What an env returned does not fit what it returned first."""
 
 
 def worker_main(setup: WorkerSetup, inherited: Callable[[], None] | None = None) -> None:
@@ -138,8 +145,11 @@ class EnvWorker:
         }
         self._envs: dict[int, Any] = {}
         self._steppers: dict[int, FastStep] = {}
+        self._readers: dict[int, ReadObs] = {}
         # Envs with discrete actions that are stepped past their wrapper, and the memory of actions that are one number.
         self._take_ints: set[int] = set()
+        # Envs whose rewards keep their form.
+        self._keep_forms: set[int] = set()
         self._one_number: np.ndarray | None = None
         self._returns: dict[int, float] = {}
         self._static_seeds: dict[int, int | None] = {}
@@ -195,6 +205,7 @@ class EnvWorker:
         self._obs = shared.writer("obs")
         self._reset_obs = shared.writer("reset_obs")
         self._reward = shared.array("reward")
+        self._form = shared.array("form")
         self._done = shared.array("done")
         self._truncated = shared.array("truncated")
 
@@ -221,7 +232,8 @@ class EnvWorker:
             flags, payload = run(env_id, *args)
             frame = pickle.dumps(payload, pickle.HIGHEST_PROTOCOL) if flags else b""
         except DataProblem as problem:
-            flags, frame = self._failure(Failure(str(problem), "", "data"))
+            text = describe(problem) if command == Command.RESET else str(problem)
+            flags, frame = self._failure(Failure(text, "", "data"))
         except BaseException as error:  # noqa: BLE001 - it is reported, not swallowed
             flags, frame = self._failure(Failure(describe(error), traceback_text(error)))
         os.write(self._completions, COMPLETION.pack(env_id, self._setup.generation, command, flags))
@@ -250,16 +262,27 @@ class EnvWorker:
         self._seed(env_id, seed)
         obs = env.reset(**kwargs)
         fast = getattr(env, "has_fast_step", False)
+        if env_id not in self._readers:
+            self._readers[env_id] = obs_reader(env.observation_space, strict=fast)
+        obs = self._readers[env_id](obs)
         self._steppers[env_id] = env.fast_step() if fast else classic_step(env)
         if fast and isinstance(env.action_space, gymnasium.spaces.Discrete):
             self._take_ints.add(env_id)
+        if not fast:
+            self._keep_forms.add(env_id)
         self._returns[env_id] = 0.0
         if self._results is None:
             return Flag.PAYLOAD | Flag.OBJECT, obs
-        problem = self._reset_obs.write(env_id, obs)
-        if problem is not None:
-            raise DataProblem(f"the observation of reset does not fit: {problem}")
+        self._put(self._reset_obs, env_id, obs)
         return 0, None
+
+    def _put(self, rows: RowWriter, env_id: int, obs: Any) -> None:
+        if rows.write(env_id, obs) is None:
+            return
+        # Perhaps it comes in another form of the contract.
+        problem = rows.write(env_id, self._readers[env_id](obs))
+        if problem is not None:
+            raise DataProblem(problem)
 
     def _seed(self, env_id: int, seed: tuple[Any, ...] | None) -> None:
         """Seed an env with new arguments of ``env.seed``, and the generators of the process."""
@@ -278,11 +301,13 @@ class EnvWorker:
 
     def _step(self, env_id: int, action: object) -> Result:
         if self._results is None:
-            return self._object_step(self._envs[env_id].step(action))
+            return self._object_step(env_id, self._envs[env_id].step(action))
         stepper = self._steppers[env_id]
         if type(action) is not int and env_id in self._take_ints:
             action = int(np.asarray(action).item())
         obs, reward, terminated, truncated, info = stepper.step(action)
+        # A copy: what is added here is no business of the env.
+        info = own_info(info) if info else {}
         flags = 0
         if info and is_abnormal(info):
             obs, reward = of_abnormal(obs, reward, None)
@@ -290,42 +315,59 @@ class EnvWorker:
         done = terminated or truncated
         cut = bool(truncated and not terminated)
         if stepper.return_form is not None:
-            self._returns[env_id] += float(reward)
+            self._returns[env_id] += scalar(reward)
             if done:
                 info["eval_episode_return"] = stepper.return_form(self._returns[env_id])
-        if cut:
-            info["TimeLimit.truncated"] = True
-        problem = None if flags else self._obs.write(env_id, obs)
-        if problem is not None:
-            raise DataProblem(f"the observation of step does not fit: {problem}")
+        if isinstance(info, dict):
+            mark_truncated(info, cut)
+        if not flags:
+            self._put(self._obs, env_id, obs)
         self._done[env_id] = done
         self._truncated[env_id] = cut
-        misfit = self._write_reward(env_id, reward)
-        if misfit and isinstance(info, (list, tuple)):
+        if not self._write_reward(env_id, reward, isinstance(info, list)):
             return Flag.PAYLOAD | Flag.REWARD | flags, (info, np.asarray(reward, dtype=np.float32))
-        if misfit:
-            raise DataProblem(misfit)
         # What the truncated flag says already is not sent again.
         return (Flag.PAYLOAD | flags, info) if len(info) > cut else (0, None)
 
-    @staticmethod
-    def _object_step(timestep: Iterable[Any]) -> Result:
+    def _object_step(self, env_id: int, timestep: Iterable[Any]) -> Result:
         flags = Flag.PAYLOAD | Flag.OBJECT
         obs, reward, done, info = timestep
+        info = own_info(info) if info else {}
+        if not (obs is None and is_abnormal(info)):
+            obs = self._readers[env_id](obs)
+        if not (reward is None and is_abnormal(info)):
+            self._misfit(env_id, reward_array(reward).shape, isinstance(info, list))
         if info and is_abnormal(info):
             obs, paid = of_abnormal(obs, reward, None)
             flags |= (Flag.NO_OBS if obs is None else 0) | (0 if paid is reward else Flag.NO_REWARD)
             reward = paid
         return flags, (obs, reward, done, info)
 
-    def _write_reward(self, env_id: int, reward: npt.ArrayLike) -> str:
-        """Write a reward to shared memory; returns why it does not fit there, nothing when it does."""
+    def _write_reward(self, env_id: int, reward: npt.ArrayLike, is_game: bool) -> bool:
+        """Write a reward to shared memory; returns whether it fits there.
+
+        Raises:
+            DataProblem: it is no number, or has another shape than the env declares.
+        """
         if not isinstance(reward, (float, int)):
-            shape, expected = np.shape(reward), self._reward.shape[1:]
-            if shape != expected and (shape or expected != (1,)):
-                return f"the reward has shape {shape}, expected {expected} as in env.reward_space"
-        self._reward[env_id] = reward
-        return ""
+            array = reward_array(reward)
+            if array.shape != self._reward.shape[1:]:
+                if array.size != 1 or self._reward[env_id].size != 1:
+                    self._misfit(env_id, array.shape, is_game)
+                    return False
+                array = array.reshape(-1)
+            self._reward[env_id] = array
+        else:
+            self._reward[env_id] = reward
+        if env_id in self._keep_forms:
+            self._form[env_id] = reward_code(reward)
+        return True
+
+    def _misfit(self, env_id: int, shape: tuple[int, ...], is_game: bool) -> None:
+        """Raise where a reward of several numbers has another shape than the env declares; of a game it may have."""
+        expected = None if is_game else reward_shape(getattr(self._envs[env_id], "reward_space", None))
+        if np.prod(shape) != 1 and not fits_reward_space(shape, expected, env_id in self._keep_forms):
+            raise DataProblem(reward_misfit(shape, expected or (1,)))
 
     def _call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> Result:
         if args is None:
@@ -340,5 +382,5 @@ class EnvWorker:
     def _set_state(self, env_id: int, state: dict[str, Any]) -> None:
         set_env_state(self._envs[env_id], state["env"])
         self._returns[env_id] = state["return"]
-        if self._results is not None and (problem := self._reset_obs.write(env_id, state["obs"])):
-            raise DataProblem(f"the saved observation does not fit: {problem}")
+        if self._results is not None:
+            self._put(self._reset_obs, env_id, state["obs"])

@@ -1,0 +1,70 @@
+"""Columns out of the observations, actions and infos of a ``gymnasium.vector`` env."""
+
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ding.data.columns import Columns
+
+VectorObs: TypeAlias = np.ndarray | dict[str, Any] | tuple[Any, ...]
+"""Observations of a vector env: an array ``[N, ...]``, or a dict or tuple of them."""
+
+
+def tuple_columns(rows: list[Any], space: gymnasium.spaces.Tuple[Any]) -> dict[str, np.ndarray]:
+    """A column per part of the space, of one tuple per env; parts are numbers, arrays and tensors."""
+    parts = [np.stack([as_array(value) for value in values]) for values in zip(*rows)]
+    return {str(i): part.reshape(len(rows), *(one.shape or ())) for i, (part, one) in enumerate(zip(parts, space))}
+
+
+def as_array(leaf: npt.ArrayLike) -> np.ndarray:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.detach().cpu().numpy()
+    return np.asarray(leaf)
+
+
+def replaced(column: np.ndarray, rows: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
+    column = column.copy()
+    column[rows] = np.stack(values)
+    return column
+
+
+def cast_columns(obs: VectorObs, space: gymnasium.Space[Any], copy: bool) -> Columns:
+    if isinstance(obs, np.ndarray) and obs.dtype != object:
+        if isinstance(space, gymnasium.spaces.Box) and obs.dtype != space.dtype:
+            return obs.astype(space.dtype)
+        return obs.copy() if copy else obs
+    if isinstance(obs, dict) and isinstance(space, gymnasium.spaces.Dict):
+        return {name: cast_columns(value, space.spaces[name], copy) for name, value in obs.items()}
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return part_rows(obs, space)
+    if hasattr(obs, "__array__") and not isinstance(obs, np.ndarray):
+        return cast_columns(np.asarray(obs), space, copy)
+    return list(obs)
+
+
+def part_rows(part: Any, space: gymnasium.Space[Any]) -> list[Any]:
+    """What each env gave of a part of the observations of a vector env."""
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return list(zip(*map(part_rows, part, space.spaces)))
+    if isinstance(space, gymnasium.spaces.Dict):
+        columns = {key: part_rows(part[key], one) for key, one in space.spaces.items()}
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
+    if isinstance(part, np.ndarray) and isinstance(space, gymnasium.spaces.Box):
+        return list(part.astype(space.dtype, copy=False))
+    return list(part)
+
+
+def row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
+    """The info of one env out of the infos of a vector env, where ``_key`` masks the envs that have ``key``."""
+    found: dict[str, Any] = {}
+    for key, value in infos.items():
+        if key.startswith("_") or key in ("final_obs", "final_info"):
+            continue
+        mask = infos.get(f"_{key}")
+        if mask is not None and not mask[row]:
+            continue
+        found[key] = row_info(value, row) if isinstance(value, dict) else value[row]
+    return found

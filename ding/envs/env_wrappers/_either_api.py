@@ -1,0 +1,109 @@
+"""Wrappers that speak the API of what they wrap: that of gymnasium, or that of gym before 0.26.
+
+A wrapper here is written once, for gymnasium. Around an env of gym, whose ``reset`` returns a bare observation and
+whose ``step`` 4 values, it returns these forms too, as a wrapper of gym around that env does.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from ding.envs.env_wrappers._gym_api import GymToGymnasiumWrapper, convert_space, in_old_form, resets_as_gymnasium
+from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step
+
+
+def _in_api_of_env(method: Callable[..., Any], is_step: bool) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: "EitherApi", *args: Any, **kwargs: Any) -> Any:
+        result = method(self, *args, **kwargs)
+        if not self.old_api:
+            return result
+        return in_old_form(result) if is_step else result[0]
+
+    return call
+
+
+class EitherApi(AnyWrapper):
+    """A wrapper around an env of either API. What a subclass of this project defines speaks gymnasium's inside.
+
+    Args:
+        env: of gymnasium or of gym.
+
+    Attributes:
+        old_api: whether ``reset`` and ``step`` return what those of gym do.
+    """
+
+    def __init__(self, env: AnyEnv) -> None:
+        self.old_api = not isinstance(env, gymnasium.Env) or not resets_as_gymnasium(env)
+        if isinstance(env, EitherApi):
+            self.old_api = env.old_api
+        super().__init__(GymToGymnasiumWrapper(env) if self.old_api else env)
+
+    @property
+    def observation_space(self) -> Any:
+        """Observation space; around an env of gym one of gym, where that is imported."""
+        return self._space_of_api(super().observation_space)
+
+    @observation_space.setter
+    def observation_space(self, space: Any) -> None:
+        gymnasium.Wrapper.observation_space.fset(self, space)  # type: ignore[attr-defined]
+
+    @property
+    def action_space(self) -> Any:
+        """Action space, as above."""
+        return self._space_of_api(super().action_space)
+
+    @action_space.setter
+    def action_space(self, space: Any) -> None:
+        gymnasium.Wrapper.action_space.fset(self, space)  # type: ignore[attr-defined]
+
+    def _space_of_api(self, space: Any) -> Any:
+        gym = sys.modules.get("gym") if self.old_api else None
+        return space if gym is None else convert_space(space, gym.spaces)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.partition(".")[0] == "ding":
+            for name in {"reset", "step"} & vars(cls).keys():
+                setattr(cls, name, _in_api_of_env(vars(cls)[name], name == "step"))
+
+
+class PlainWrapper(EitherApi):
+    """Changes nothing, for subclasses that override a part."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset."""
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Step:
+        """Step."""
+        return self.env.step(action)
+
+
+class ObsWrapper(EitherApi, gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Changes observations by the method ``observation`` of a subclass."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self.observation(obs), info
+
+    def step(self, action: Any) -> Step:
+        """Step."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return self.observation(obs), reward, terminated, truncated, info
+
+
+class ActWrapper(EitherApi, gymnasium.ActionWrapper[Any, Any, Any]):
+    """Changes actions by the method ``action`` of a subclass."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
+        """Reset."""
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Step:
+        """Step."""
+        return self.env.step(self.action(action))

@@ -14,8 +14,8 @@ from ding.data.columns import Columns, take
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
 from ding.envs.env_manager._abstract import EnvFn
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
-from ding.envs.env_manager._pool_batches import Answers, PoolBatches
-from ding.envs.env_manager._vector_columns import row_info
+from ding.envs.env_manager._vector.columns import row_info
+from ding.envs.env_manager._vector.pool_batches import Answers, PoolBatches
 from ding.envs.env_manager.gym_vector_env_manager import GymVectorEnvManager
 from ding.utils import ENV_MANAGER_REGISTRY, require_extra
 

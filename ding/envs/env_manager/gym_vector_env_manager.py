@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.data import EnvBatch, TimestepBatch
-from ding.data.columns import Columns, take
+from ding.data.columns import Columns, iter_leaves, take
 from ding.data.env_batch import is_abnormal, mark_truncated
 from ding.envs.contract import DataProblem
 from ding.envs.env.actions import ActionMapping
@@ -30,9 +30,9 @@ from ding.envs.env_manager._errors import (
     traceback_text,
 )
 from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState, ResetParam
-from ding.envs.env_manager._vector_build import build_vector_env, row_resetter
-from ding.envs.env_manager._vector_columns import VectorObs, cast_columns, replaced, row_info
-from ding.envs.env_manager._vector_end import close_vector_env, dead_worker
+from ding.envs.env_manager._vector.build import build_vector_env, row_resetter
+from ding.envs.env_manager._vector.columns import VectorObs, cast_columns, replaced, row_info
+from ding.envs.env_manager._vector.end import close_vector_env, dead_worker
 from ding.utils import ENV_MANAGER_REGISTRY
 from ding.utils.time_helper import time_limit
 
@@ -275,7 +275,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         self._check_open()
         batch = self._in_ready_order(EnvBatch.from_dict(actions))
         everyone = len(batch) == self.env_num
-        self._last_actions = self._venv_actions(batch.columns, self._life.ready_array, everyone)
+        self._last_actions = self._venv_actions(_action_columns(batch), self._life.ready_array, everyone)
         try:
             return self._stepped(everyone)
         except EnvManagerError:
@@ -465,6 +465,14 @@ class GymVectorEnvManager(AbstractEnvManager):
         if hasattr(self._venv, "get_attr"):
             return list(self._venv.get_attr(name))
         return [getattr(self._venv, name)] * self.env_num
+
+
+def _action_columns(batch: EnvBatch) -> Columns:
+    """The actions as columns; one by one where a part of them has no array form, as tuples in a dict."""
+    columns = batch.columns
+    if isinstance(columns, dict) and any(isinstance(leaf, list) for _, leaf in iter_leaves(columns)):
+        return list(batch.values())
+    return columns
 
 
 def _seed_of(arguments: tuple[Any, ...] | None) -> int | None:

@@ -110,7 +110,7 @@ class _Comparison:
         self._manager = manager
         self._spec = spec
         self._loops = [ReferenceLoop(spec, seed + env_id) for env_id in range(num_envs)]
-        self._space = deepcopy(spec.action_space)
+        self._space = deepcopy(manager.action_space)
         self._space.seed(seed)
         self._sent: dict[int, Any] = {}
         # What was handed out, with what it must be at the end, too.
@@ -142,7 +142,7 @@ class _Comparison:
         for position, (env_id, timestep) in enumerate(list(timesteps.items())):
             loop = self._loops[env_id]
             name = f"env {env_id}, {loop.where} and one"
-            emitted = loop.step(self._sent.pop(env_id))
+            emitted = loop.step(env_action(self._sent.pop(env_id), self._spec))
             info: dict[str, Any] = timestep.info
             cut = emitted.truncated and not emitted.terminated
             self._compare_obs(f"{name}, obs", timestep.obs, emitted.obs)
@@ -168,6 +168,19 @@ class _Comparison:
                 self._manager.reset({env_id: None})
                 if not timestep.done:
                     loop.reset()
+
+
+def env_action(action: Any, spec: GeneratedEnvSpec) -> Any:
+    """The action of the env for one of the manager's action space, in which ints count from 0 (not of a BaseEnv)."""
+    return action if spec.api == "ding" else _counted(action, spec.action_space)
+
+
+def _counted(action: Any, space: AnySpace) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {key: _counted(action[key], part) for key, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_counted(value, part) for value, part in zip(action, space.spaces))
+    return action + space.start if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) else action
 
 
 def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""How vector envs are made, ended and read, for the env managers around them."""

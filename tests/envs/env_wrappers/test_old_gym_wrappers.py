@@ -166,7 +166,7 @@ def test_a_manager_steps_seeds_and_resets_them():
     manager = BaseEnvManager([lambda: DingEnvWrapper(next(made), {"env_wrapper": [Twice]})] * 2)
     manager.seed(3)
     manager.launch()
-    steps = [manager.step({0: np.array([1]), 1: np.array([2])}) for _ in range(3)]
+    steps = [manager.step({0: np.array([1]), 1: np.array([0])}) for _ in range(3)]
     assert [step.truncated.tolist() for step in steps] == [[False] * 2, [True] * 2, [False] * 2]
     assert [env.seeds for env in inner] == [(), (3,), (4,)]
     manager.close()

@@ -302,8 +302,13 @@ def is_truncated(info: object) -> bool:
     return bool(isinstance(info, Mapping) and info.get("TimeLimit.truncated", False))
 
 
-def mark_truncated(info: dict[str, Any], truncated: bool) -> None:
-    """Let an info say whether a time limit ended the episode, whatever its env has left in there."""
+def mark_truncated(info: Any, truncated: bool) -> None:
+    """Let an info say whether a time limit ended the episode, whatever its env has left in there.
+
+    The infos of a game, a list with one per player, stay as they are.
+    """
+    if not isinstance(info, dict):
+        return
     if truncated:
         info["TimeLimit.truncated"] = True
     elif info.get("TimeLimit.truncated", False):

@@ -229,13 +229,8 @@ class BaseEnvManager(AbstractEnvManager):
             EnvManagerError: an env failed; the manager is closed then.
         """
         batch, life = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions), self._life
-        if batch.env_ids is life.ready_array and life.ready_ids:
-            env_ids = life.ready_ids
-        else:
-            self._check_open()
-            env_ids = life.check_running(batch.env_ids)
-            if not env_ids:
-                raise ValueError("step() needs the action of at least one env")
+        is_ready = batch.env_ids is life.ready_array and life.ready_ids
+        env_ids = life.ready_ids if is_ready else self._checked_ids(batch.env_ids)
         steps, newest, obs_rows, rewards, ends, cuts = self._steps, self._obs, [], [], [], []
         infos: dict[int, Any] = {}
         rows = action_rows(batch, self._discrete, as_given=batch is not actions)
@@ -257,9 +252,8 @@ class BaseEnvManager(AbstractEnvManager):
                 info = infos[position] = info or {}
                 if not terminated:
                     cuts.append(position)
-                if isinstance(info, dict):
-                    mark_truncated(info, not terminated)
-            elif info and isinstance(info, dict):
+                mark_truncated(info, not terminated)
+            elif info:
                 mark_truncated(info, False)
         columns, returns = self._as_columns(obs_rows, rewards, env_ids, infos)
         self._ready = EnvBatch.unchecked(batch.env_ids, columns)
@@ -279,6 +273,13 @@ class BaseEnvManager(AbstractEnvManager):
         if infos:
             self._end_episodes(env_ids, ends, infos)
         return timesteps
+
+    def _checked_ids(self, ids: np.ndarray) -> list[int]:
+        self._check_open()
+        env_ids = self._life.check_running(ids)
+        if not env_ids:
+            raise ValueError("step() needs the action of at least one env")
+        return env_ids
 
     def _as_columns(
         self, obs: list[Any], rewards: list[Any], env_ids: list[int], infos: dict[int, Any]

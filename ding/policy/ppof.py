@@ -46,7 +46,7 @@ _TRANSFORMS: dict[str, tuple[_Transform, _Transform]] = {
     "value_rescale": (value_inv_transform, value_transform),
     "symlog": (inv_symlog, symlog),
 }
-_VALUE_NORMS = ("baseline", "popart", *_TRANSFORMS)
+_VALUE_NORMS = ("baseline", "deviation", "popart", *_TRANSFORMS)
 
 
 @POLICY_REGISTRY.register("ppof")
@@ -86,7 +86,8 @@ class PPOFPolicy:
         "clip_ratio": 0.2,
         # (bool) Whether advantages are normalised in each minibatch.
         "adv_norm": True,
-        # (str) 'baseline' (by the spread of returns), 'popart', 'value_rescale' or 'symlog'.
+        # (str) 'baseline' (by the square root of the deviation of returns), 'deviation' (by the deviation: where
+        # rewards are dense it may learn much faster), 'popart', 'value_rescale' or 'symlog'.
         "value_norm": "baseline",
         # (bool) Whether to start from orthogonal weights.
         "ppo_param_init": True,
@@ -194,9 +195,8 @@ class PPOFPolicy:
         """``value, adv, return`` for an epoch, values and returns as the critic predicts them.
 
         The statistics of ``baseline`` are those of the divided returns, so that the unit is the square root of the
-        deviation of returns. In the deviation itself the critic has little part in the gradient, whose norm is limited,
-        and the policy is deterministic before it has seen a reward that differs; and where only time limits end
-        episodes, each growth of the unit makes the values grow, and by them the unit.
+        deviation of returns; with ``deviation`` it is that of all returns until now, these included. A unit that does
+        not include these grows without end where only time limits end episodes: each growth makes the values grow.
         """
         cfg, kind, rewards = self._cfg, self._cfg.value_norm, _flat(batch["reward"])
         with torch.no_grad():
@@ -218,7 +218,8 @@ class PPOFPolicy:
         if kind == "popart":
             layer.update_parameters(rewards.unsqueeze(1))
         else:
-            self._running_mean_std.update(returns / scale)
+            self._running_mean_std.update(returns if kind == "deviation" else returns / scale)
+            scale = self._running_mean_std.std if kind == "deviation" else scale
         return {"value": value, "adv": adv, "return": returns / scale}
 
     def collect(self, data: Any) -> EasyDict:

@@ -297,10 +297,10 @@ def test_the_last_step_of_a_sequence_of_coma_is_the_first_of_the_next_one() -> N
     (episode,) = collect(policy, "coma", columns=True)[:1]
     batch = TransitionBatch.of(episode)
     rows = [*batch.rows()] * (length // len(batch) + 2)
-    steps = [{**row, "done": False, "t": t} for t, row in enumerate(rows[: 2 * length - 1])]
+    steps = [{**row, "done": False, "t": t} for t, row in enumerate(rows[: 2 * length])]
     samples = policy.collect_mode.get_train_sample(steps)
     assert [np.asarray(sample["t"]).tolist() for sample in samples] == [
-        list(range(length)), list(range(length - 1, 2 * length - 1)),
+        list(range(length)), list(range(length - 1, 2 * length - 1)), list(range(length, 2 * length)),
     ]  # fmt: skip
 
 

@@ -130,6 +130,21 @@ def doubled(value: Any) -> torch.Tensor:
     return torch.cat([value, value[:2]])
 
 
+def test_the_unit_of_values():
+    # The deviation of returns, or its square root.
+    units = {}
+    for value_norm in ("deviation", "baseline"):
+        policy, _ = make(value_norm=value_norm, learning_rate=0.0)
+        data = batch()
+        data.update(reward=torch.tensor([300.0, 0.0, 0.0, -300.0]), done=torch.ones(4), traj_flag=torch.ones(4))
+        for _ in range(30):
+            policy.forward(data)
+        units[value_norm] = math.sqrt(float(policy.state_dict()["value_norm"]["var"]))
+    assert units["deviation"] == pytest.approx(math.sqrt(45000), rel=0.01)
+    # It comes down to 15 from the deviation, with which the average began.
+    assert 14 < units["baseline"] < 30
+
+
 def test_values_do_not_run_away_where_only_time_limits_end_episodes():
     # A reward of -1 for ever: the value is -20. Each collection bootstraps from the values before it.
     set_pkg_seed(0, use_cuda=False)

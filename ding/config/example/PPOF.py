@@ -25,7 +25,7 @@ _MUJOCO = {"action_space": "continuous", "n_sample": 3200, "batch_size": 320, "e
 supported_env_cfg: dict[str, EasyDict] = {
     "LunarLander-v3": _config("LunarLander-v3", n_sample=512, value_norm="popart", entropy_weight=1e-3),
     "LunarLanderContinuous-v3": _config("LunarLanderContinuous-v3", action_space="continuous", n_sample=400),
-    "Pendulum-v1": _config("Pendulum-v1", action_space="continuous", n_sample=400),
+    "Pendulum-v1": _config("Pendulum-v1", action_space="continuous", n_sample=400, value_norm="deviation"),
     "BipedalWalker-v3": _config("BipedalWalker-v3", action_space="continuous", n_sample=1024, learning_rate=1e-3),
     "Acrobot-v1": _config("Acrobot-v1", n_sample=400, learning_rate=1e-4),
     **{

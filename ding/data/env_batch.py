@@ -302,7 +302,7 @@ def is_truncated(info: object) -> bool:
     return bool(isinstance(info, Mapping) and info.get("TimeLimit.truncated", False))
 
 
-def mark_truncated(info: Any, truncated: bool) -> None:
+def mark_truncated(info: object, truncated: bool) -> None:
     """Let an info say whether a time limit ended the episode, whatever its env has left in there.
 
     The infos of a game, a list with one per player, stay as they are.

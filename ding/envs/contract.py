@@ -24,6 +24,8 @@ import torch
 from gymnasium import spaces
 
 AnySpace: TypeAlias = gymnasium.Space[Any]
+Obs: TypeAlias = Any
+"""An observation, in whatever form."""
 ReadObs: TypeAlias = Callable[[Any], Any]
 """An observation as an env gave it -> as its space describes it."""
 
@@ -87,7 +89,7 @@ def _at(path: str) -> str:
     return f" at {path!r}" if path else ""
 
 
-def _present(obs: Any, expected: str = "an observation of its space", path: str = "") -> Any:
+def _present(obs: Obs, expected: str = "an observation of its space", path: str = "") -> Any:
     return _refuse("None", expected, path) if obs is None else obs
 
 
@@ -95,7 +97,7 @@ def _array_reader(space: AnySpace, path: str, strict: bool) -> ReadObs:
     assert space.shape is not None
     shape, dtype = space.shape, np.dtype(space.dtype)
 
-    def read(obs: Any) -> Any:
+    def read(obs: Obs) -> Any:
         if type(obs) is np.ndarray and obs.dtype == dtype and obs.shape == shape:
             return obs
         if not strict and not isinstance(obs, (np.ndarray, list, tuple)):
@@ -113,7 +115,7 @@ def _array_reader(space: AnySpace, path: str, strict: bool) -> ReadObs:
     return read
 
 
-def as_array(value: Any) -> np.ndarray | None:
+def as_array(value: object) -> np.ndarray | None:
     """The array of a number, list, tensor or array; ``None`` for what has no array form."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().numpy()
@@ -145,7 +147,7 @@ def _shown(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
 
 
-def _discrete(obs: Any, path: str) -> np.ndarray:
+def _discrete(obs: Obs, path: str) -> np.ndarray:
     array = None if isinstance(obs, str) else as_array(obs)
     if array is None or array.dtype.kind not in "iub":
         _refuse(_shown(obs) if array is None or array.dtype == object else f"of dtype {array.dtype}", "an int", path)
@@ -157,7 +159,7 @@ def _discrete(obs: Any, path: str) -> np.ndarray:
 def _dict_reader(space: spaces.Dict, path: str, strict: bool) -> ReadObs:
     readers = {key: _reader(part, f"{path}.{key}" if path else str(key), strict) for key, part in space.spaces.items()}
 
-    def read(obs: Any) -> Any:
+    def read(obs: Obs) -> Any:
         if not isinstance(obs, Mapping):
             return _refuse(_shown(obs), "a dict", path) if strict else _present(obs, "a dict", path)
         if not strict:
@@ -172,7 +174,7 @@ def _dict_reader(space: spaces.Dict, path: str, strict: bool) -> ReadObs:
 def _tuple_reader(space: spaces.Tuple[Any], path: str, strict: bool) -> ReadObs:
     readers = [_reader(part, f"{path}[{i}]", strict) for i, part in enumerate(space.spaces)]
 
-    def read(obs: Any) -> Any:
+    def read(obs: Obs) -> Any:
         if isinstance(obs, (tuple, list)) and len(obs) == len(readers):
             return tuple([reader(value) for reader, value in zip(readers, obs)])
         if not strict:
@@ -231,7 +233,7 @@ def reward_misfit(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
 # Infos, and what is kept
 
 
-def own_info(info: Any) -> Any:
+def own_info(info: object) -> Any:
     """A copy of an info that the env may fill again: a dict, ``{}`` for ``None``; of a game a list of them.
 
     Raises:
@@ -246,7 +248,7 @@ def own_info(info: Any) -> Any:
     raise DataProblem(f"info of type {type(info).__name__}, expected a dict")
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> Any:
     """A copy of the arrays and tensors in a value, and of the dicts, lists and tuples that hold them.
 
     Envs fill them again; other objects are not copied.

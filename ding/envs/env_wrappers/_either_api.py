@@ -48,7 +48,7 @@ class EitherApi(AnyWrapper):
         return self._space_of_api(super().observation_space)
 
     @observation_space.setter
-    def observation_space(self, space: Any) -> None:
+    def observation_space(self, space: gymnasium.Space[Any]) -> None:
         gymnasium.Wrapper.observation_space.fset(self, space)  # type: ignore[attr-defined]
 
     @property
@@ -57,10 +57,10 @@ class EitherApi(AnyWrapper):
         return self._space_of_api(super().action_space)
 
     @action_space.setter
-    def action_space(self, space: Any) -> None:
+    def action_space(self, space: gymnasium.Space[Any]) -> None:
         gymnasium.Wrapper.action_space.fset(self, space)  # type: ignore[attr-defined]
 
-    def _space_of_api(self, space: Any) -> Any:
+    def _space_of_api(self, space: gymnasium.Space[Any]) -> Any:
         gym = sys.modules.get("gym") if self.old_api else None
         return space if gym is None else convert_space(space, gym.spaces)
 
@@ -91,7 +91,7 @@ class ObsWrapper(EitherApi, gymnasium.ObservationWrapper[Any, Any, Any]):
         obs, info = self.env.reset(seed=seed, options=options)
         return self.observation(obs), info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self.observation(obs), reward, terminated, truncated, info
@@ -104,6 +104,6 @@ class ActWrapper(EitherApi, gymnasium.ActionWrapper[Any, Any, Any]):
         """Reset."""
         return self.env.reset(seed=seed, options=options)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step."""
         return self.env.step(self.action(action))

@@ -10,6 +10,7 @@ import numpy as np
 
 from ding.data.env_batch import mark_truncated
 from ding.envs.contract import own_info
+from ding.envs.gymnasium_types import Step
 
 
 class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
@@ -149,7 +150,7 @@ class OldGymView:
         return getattr(self.env, name)
 
 
-def in_old_form(result: Any) -> Any:
+def in_old_form(result: Step) -> Any:
     """A step of 5 values in 4, whose info says whether a time limit ended the episode."""
     obs, reward, terminated, truncated, info = result
     info = own_info(info)
@@ -208,7 +209,7 @@ def convert_space(space: Any, to: Any = gymnasium.spaces) -> Any:
     return space
 
 
-def _start(space: Any) -> dict[str, Any]:
+def _start(space: object) -> dict[str, Any]:
     """The start of a space where it has one other than 0, which not all versions of gym know."""
     start = getattr(space, "start", 0)
     return {"start": start} if np.any(start) else {}

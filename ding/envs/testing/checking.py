@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from ding.data import BaseEnvTimestep, TimestepBatch
 from ding.data.roles import EnvManager
-from ding.envs.testing.generated import AnySpace, Emitted, GeneratedEnv, GeneratedEnvSpec, make_env
+from ding.envs.testing.generated import Action, AnySpace, Emitted, GeneratedEnv, GeneratedEnvSpec, Obs, make_env
 
 
 class ReferenceLoop:
@@ -132,7 +132,7 @@ class _Comparison:
             if problem:
                 raise AssertionError(f"{name} changed after it was handed out: {problem}")
 
-    def _compare_obs(self, name: str, found: Any, emitted: Any) -> None:
+    def _compare_obs(self, name: str, found: Obs, emitted: Obs) -> None:
         problem = differs(found, emitted, self._spec.observation_space)
         if problem:
             raise AssertionError(f"{name}: {problem}")
@@ -170,12 +170,12 @@ class _Comparison:
                     loop.reset()
 
 
-def env_action(action: Any, spec: GeneratedEnvSpec) -> Any:
+def env_action(action: Action, spec: GeneratedEnvSpec) -> Any:
     """The action of the env for one of the manager's action space, in which ints count from 0 (not of a BaseEnv)."""
     return action if spec.api == "ding" else _counted(action, spec.action_space)
 
 
-def _counted(action: Any, space: AnySpace) -> Any:
+def _counted(action: Action, space: AnySpace) -> Any:
     if isinstance(space, spaces.Dict):
         return {key: _counted(action[key], part) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
@@ -189,7 +189,7 @@ def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value or key not in ("TimeLimit.truncated", "abnormal")}
 
 
-def differs(found: Any, emitted: Any, space: AnySpace, path: str = "") -> str:
+def differs(found: Obs, emitted: Obs, space: AnySpace, path: str = "") -> str:
     """Return how an observation of a manager differs from what the env emitted, nothing where it does not.
 
     A Box has the dtype of its space, float64 and float16 as float32; numbers and texts have the value that the env
@@ -232,7 +232,7 @@ def _first_difference(parts: Iterable[tuple[Any, Any, AnySpace, str]]) -> str:
     return next(filter(None, (differs(*part) for part in parts)), "")
 
 
-def _graph_differs(found: Any, emitted: Any, where: str) -> str:
+def _graph_differs(found: Obs, emitted: Obs, where: str) -> str:
     same = all(
         (one is None) == (other is None) and (one is None or np.array_equal(one, other))
         for one, other in zip(found, emitted)
@@ -240,7 +240,7 @@ def _graph_differs(found: Any, emitted: Any, where: str) -> str:
     return "" if same else f"found {found!r}{where}, the env gave {emitted!r}"
 
 
-def _array_differs(found: Any, emitted: Any, space: AnySpace, where: str) -> str:
+def _array_differs(found: Obs, emitted: Obs, space: AnySpace, where: str) -> str:
     array, is_float = np.asarray(found), space.dtype is not None and space.dtype.kind == "f"
     if is_float and not space.shape:
         array = array.astype(np.float32)  # a row of a column is a number of Python

@@ -17,11 +17,14 @@ import torch
 from gymnasium import spaces
 
 from ding.data import BaseEnvTimestep
+from ding.envs.contract import AnySpace as AnySpace
+from ding.envs.contract import Obs as Obs
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.utils import did_you_mean
 
-AnySpace: TypeAlias = spaces.Space[Any]
+Action: TypeAlias = Any
+"""An action, in whatever form."""
 
 REWARD_FORMS: dict[str, Callable[[float], Any]] = {
     "float": float,
@@ -311,7 +314,7 @@ class GeneratedBaseEnv(BaseEnv):
         return f"GeneratedBaseEnv({self.core.description})"
 
 
-def end_info(info: Any, truncated: bool) -> dict[str, Any]:
+def end_info(info: "dict[str, Any] | None", truncated: bool) -> dict[str, Any]:
     """The info of the end of an episode: an env of 4 fields, or a ``BaseEnv``, says there how it ended."""
     info = {} if info is None else info
     info.pop("TimeLimit.truncated", None)
@@ -354,7 +357,7 @@ def action_bytes(action: object, space: AnySpace) -> bytes:
     return array.astype(space.dtype).tobytes()
 
 
-def formed(value: Any, form: str) -> Any:
+def formed(value: Obs, form: str) -> Any:
     """A sample of a space in one of ``OBS_FORMS``."""
     if form == "space":
         return value
@@ -370,7 +373,7 @@ def formed(value: Any, form: str) -> Any:
     return value.item() if isinstance(value, np.generic) and form in ("list", "python") else value
 
 
-def reused(old: Any, new: Any) -> Any:
+def reused(old: Obs, new: Obs) -> Any:
     """``new`` in the arrays, dicts and lists of ``old``, where it fits into them."""
     if isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
         if old.shape == new.shape and old.dtype == new.dtype:
@@ -388,7 +391,7 @@ def reused(old: Any, new: Any) -> Any:
     return new
 
 
-def spoiled_obs(obs: Any, bad_form: str) -> Any:
+def spoiled_obs(obs: Obs, bad_form: str) -> Any:
     """An observation in one of ``BAD_FORMS``: of a dict or tuple its first part is spoiled."""
     if bad_form == "observation None":
         return None

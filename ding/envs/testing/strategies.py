@@ -1,12 +1,17 @@
 """Hypothesis strategies of generated envs. Hypothesis is needed for this module only."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
 
 from ding.envs.testing.generated import ENDINGS, INFO_FORMS, OBS_FORMS, REWARD_FORMS, AnySpace, GeneratedEnvSpec
 from ding.utils import require_extra
+
+Draw: TypeAlias = Callable[..., Any]
+Strategy: TypeAlias = Any
+"""A strategy of hypothesis, which is needed here only."""
 
 st: Any = require_extra("hypothesis.strategies", "test")
 
@@ -16,15 +21,17 @@ INTS = (np.uint8, np.int8, np.int32, np.int64, np.uint16)
 KEYS = ("a", "b", "obs", "action_mask")
 
 
-def _bounds(dtype: Any, bounded: bool) -> tuple[Any, Any]:
+def _bounds(dtype: "type[np.generic]", bounded: bool) -> tuple[Any, Any]:
     if np.dtype(dtype).kind == "f":
         return (-2.0, 3.0) if bounded else (-np.inf, np.inf)
-    info = np.iinfo(dtype)
+    info: Any = np.iinfo(dtype)  # type: ignore[type-var]
     return (max(0, int(info.min)), 100) if bounded else (int(info.min), int(info.max))
 
 
 @st.composite
-def boxes(draw: Any, dtypes: Any = (*FLOATS, *INTS), shapes: Any = SHAPES, bounded: bool | None = None) -> spaces.Box:
+def boxes(
+    draw: Draw, dtypes: Sequence[Any] = (*FLOATS, *INTS), shapes: Sequence[Any] = SHAPES, bounded: bool | None = None
+) -> spaces.Box:
     """Boxes of these dtypes and shapes; ``bounded``: whether their bounds are finite (of floats), ``None`` for both."""
     dtype = draw(st.sampled_from(dtypes))
     low, high = _bounds(dtype, draw(st.booleans()) if bounded is None else bounded)
@@ -66,7 +73,7 @@ def _ragged() -> Any:
     return st.one_of(graphs, sequences, one_of)
 
 
-def _nested(parts: Any) -> Any:
+def _nested(parts: Strategy) -> Any:
     dicts = st.dictionaries(st.sampled_from(KEYS), parts, min_size=1, max_size=3).map(spaces.Dict)
     tuples = st.lists(parts, min_size=1, max_size=3).map(spaces.Tuple)
     return st.one_of(dicts, tuples)
@@ -92,9 +99,9 @@ def action_spaces() -> Any:
 
 @st.composite
 def env_specs(
-    draw: Any,
-    observations: Any = None,
-    actions: Any = None,
+    draw: Draw,
+    observations: "Strategy | None" = None,
+    actions: "Strategy | None" = None,
     apis: tuple[str, ...] = ("gymnasium", "ding", "gym"),
     abnormal: bool = True,
     slow: bool = False,

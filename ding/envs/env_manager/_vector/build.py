@@ -13,7 +13,7 @@ from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.data.env_batch import is_abnormal
-from ding.envs.contract import DataProblem, copied, obs_reader, own_info, scalar
+from ding.envs.contract import DataProblem, Obs, copied, obs_reader, own_info, scalar
 from ding.envs.env.action_parts import from_sample
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
@@ -115,7 +115,7 @@ class InContract(AnyWrapper):
         with self._naming_env():
             return self._own(obs), own_info(info)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step:
         """Step.
 
         Raises:
@@ -129,7 +129,7 @@ class InContract(AnyWrapper):
             paid = reward if type(reward) is float else scalar(reward)
             return self._own(obs), paid, bool(terminated), bool(truncated), info
 
-    def _own(self, obs: Any) -> Any:
+    def _own(self, obs: Obs) -> Any:
         obs = self._read(obs)
         self._obs = obs = copied(obs) if self._copies else obs
         return obs

@@ -276,7 +276,7 @@ class EnvWorker:
         self._put(self._reset_obs, env_id, obs)
         return 0, None
 
-    def _put(self, rows: RowWriter, env_id: int, obs: Any) -> None:
+    def _put(self, rows: RowWriter, env_id: int, obs: object) -> None:
         if rows.write(env_id, obs) is None:
             return
         # Perhaps it comes in another form of the contract.

@@ -24,7 +24,7 @@ KEYS = ("a", "b", "obs", "action_mask")
 def _bounds(dtype: "type[np.generic]", bounded: bool) -> tuple[Any, Any]:
     if np.dtype(dtype).kind == "f":
         return (-2.0, 3.0) if bounded else (-np.inf, np.inf)
-    info: Any = np.iinfo(dtype)  # type: ignore[type-var]
+    info: Any = np.iinfo(dtype)
     return (max(0, int(info.min)), 100) if bounded else (int(info.min), int(info.max))
 
 

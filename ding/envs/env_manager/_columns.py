@@ -170,10 +170,13 @@ def given_rewards(rewards: list[Any]) -> "list[Any] | None":
 def given_numbers(columns: Columns, rows: Sequence[Any]) -> "Columns | None":
     """The columns with lists of what envs gave in place of arrays ``[N]``; ``None`` where these give the same rows."""
     if isinstance(columns, dict):
-        parts = {key: given_numbers(column, [row[key] for row in rows]) for key, column in columns.items()}
-        if all(part is None for part in parts.values()):
-            return None
-        return {key: columns[key] if part is None else part for key, part in parts.items()}
+        parts = {
+            key: given_numbers(column, [row[key] for row in rows])
+            for key, column in columns.items()
+            if isinstance(column, dict) or (isinstance(column, np.ndarray) and column.ndim == 1)
+        }
+        found = {key: part for key, part in parts.items() if part is not None}
+        return {**columns, **found} if found else None
     if not isinstance(columns, np.ndarray) or columns.ndim > 1:
         return None
     if not any(isinstance(row, (np.generic, np.ndarray)) for row in rows):

@@ -66,7 +66,7 @@ class Logged(GeneratedEnv):
 def learned():
     """Columns of the batches that policies learn from."""
     batches = []
-    plain = DQNPolicy._forward_learn
+    plain = vars(DQNPolicy)["_forward_learn"]
 
     @functools.wraps(plain)
     def forward(self, data):

@@ -1,8 +1,7 @@
 """Making a ``gymnasium.vector`` env out of the env functions of a config."""
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -112,8 +111,10 @@ class InContract(AnyWrapper):
             DataProblem: the observation is outside of the contract.
         """
         obs, info = self.env.reset(seed=seed, options=options)
-        with self._naming_env():
+        try:
             return self._own(obs), own_info(info)
+        except DataProblem as problem:
+            raise DataProblem(str(problem), self._env_id) from problem
 
     def step(self, action: object) -> Step:
         """Step.
@@ -121,25 +122,20 @@ class InContract(AnyWrapper):
         Raises:
             DataProblem: the observation, the reward or the info is outside of the contract.
         """
-        with self._naming_env():
+        try:
             obs, reward, terminated, truncated, info = self.env.step(action)
-            info = own_info(info)
-            if is_abnormal(info):
+            info = own_info(info) if info else {}
+            if info and is_abnormal(info):
                 obs, reward = of_abnormal(obs, reward, self._obs)
             paid = reward if type(reward) is float else scalar(reward)
-            return self._own(obs), paid, bool(terminated), bool(truncated), info
+            return self._own(obs), paid, terminated, truncated, info
+        except DataProblem as problem:
+            raise DataProblem(str(problem), self._env_id) from problem
 
     def _own(self, obs: Obs) -> Any:
         obs = self._read(obs)
         self._obs = obs = copied(obs) if self._copies else obs
         return obs
-
-    @contextlib.contextmanager
-    def _naming_env(self) -> Iterator[None]:
-        try:
-            yield
-        except DataProblem as problem:
-            raise DataProblem(str(problem), self._env_id) from problem
 
 
 MODES = ("vector_entry_point", "sync", "async")

@@ -24,7 +24,7 @@ from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, re
 from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.policy.original_attributes import original_attribute, warn_of_unread
-from ding.rl_utils.normalization import Normalization
+from ding.rl_utils.normalization import Normalization, attach_statistics
 from ding.torch_utils.device import place_module
 from ding.torch_utils.graph.flat_parameters import flatten_parameters
 from ding.torch_utils.graph.recording import current_recording
@@ -276,6 +276,7 @@ class Policy(ABC):
         self._multi_gpu = "learn" in self._enable_field and bool(cfg.multi_gpu)
         self._rank = get_rank() if self._multi_gpu else 0
         self._device = place_module(self._model, cfg.cuda, self._rank)
+        attach_statistics(self._model, self._get_normalization())
         flatten_parameters(self._model.parameters())
         self._cuda = self._device != "cpu"
         if self._multi_gpu:

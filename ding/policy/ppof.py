@@ -27,7 +27,7 @@ from ding.rl_utils import (
     gae,
     gae_data,
 )
-from ding.rl_utils.normalization import Normalization
+from ding.rl_utils.normalization import Normalization, attach_statistics
 from ding.rl_utils.value_rescale import inv_symlog, symlog, value_inv_transform, value_transform
 from ding.torch_utils.data_helper import to_device
 from ding.torch_utils.device import place_module
@@ -125,6 +125,7 @@ class PPOFPolicy:
             if name not in self.mode:
                 raise PolicyUsageError(f"enable_mode: {name!r} is not a mode.{did_you_mean(name, self.mode)}")
         self._model: Any = model
+        attach_statistics(model, self.normalization)
         self._device = place_module(model, cfg.cuda)
         self._cuda = self._device != "cpu"
         self._reference_numerics = bool(cfg.get("reference_numerics", False))

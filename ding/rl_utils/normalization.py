@@ -7,6 +7,7 @@ merged statistics travel back with the weights; a collector replaces its own par
 
 import logging
 import uuid
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -279,6 +280,20 @@ class Normalization:
                 "the loaded checkpoint has no statistics of obs_norm or reward_norm (it is of DI-engine or of an older "
                 "release); they start anew"
             )
+
+
+# Those of the policy of a model, for what knows only the model.
+_BY_MODEL: "weakref.WeakKeyDictionary[Any, Normalization]" = weakref.WeakKeyDictionary()
+
+
+def attach_statistics(model: object, statistics: Normalization) -> None:
+    """Make ``statistics`` those of a model, as long as that lives."""
+    _BY_MODEL[model] = statistics
+
+
+def statistics_of_model(model: object) -> Normalization | None:
+    """Return the statistics of the policy whose model this is; ``None`` for a model of no policy."""
+    return _BY_MODEL.get(model)
 
 
 def _check_shape(found: tuple[int, ...], expected: tuple[int, ...]) -> None:

@@ -5,12 +5,14 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 from runner_toys import note, wait_a_little
 
 from ding.data import FileModelLoader, FileStorageLoader
 from ding.framework import OnlineRLContext, Parallel, Role, VoidMiddleware, task
 from ding.framework.middleware import Barrier, ContextExchanger, ModelExchanger, PeriodicalModelExchanger
+from ding.rl_utils.normalization import Normalization, Norms, attach_statistics
 
 ROLES = (Role.LEARNER, Role.EVALUATOR, Role.COLLECTOR, Role.COLLECTOR)
 EXAMPLES = str(Path(__file__).parents[2] / "examples")
@@ -147,6 +149,38 @@ def exchanges(folder: str, through_files: bool) -> None:
         task.use((learns, evaluates, collects, collects)[node])
         task.run()
         note(folder, "seen", seen)
+
+
+def exchanges_statistics(folder: str) -> None:
+    """Nodes 2 and 3 see observations of their own; node 0 merges them until all others have them."""
+    node = task.router.node_id
+    model, statistics = torch.nn.Linear(1, 1), Normalization()
+    attach_statistics(model, statistics)
+    statistics.activate(Norms((1,)))
+
+    def learns(ctx) -> None:
+        wait_a_little(ctx)
+        task.finish = len(told) == 3
+
+    def tells(ctx) -> None:
+        wait_a_little(ctx)
+        if statistics.state_dict()["obs"]["count"] > 7.5:
+            task.emit("merged", node)
+
+    def collects(ctx) -> None:
+        wait_a_little(ctx)
+        if ctx.total_step < 2:
+            statistics.update_obs(np.array([[100.0 * node - 1], [100.0 * node + 1]]))
+        tells(ctx)
+
+    told: set[int] = set()
+    with task.start(ctx=OnlineRLContext()):
+        task.on("merged", told.add)
+        task.add_role(ROLES[node])
+        task.use(ModelExchanger(model))
+        task.use((learns, tells, collects, collects)[node])
+        task.run()
+        note(folder, "mean", float(statistics.obs_constants().mean[0]))
 
 
 def exchanges_periodically(folder: str) -> None:

@@ -127,6 +127,12 @@ def _sums(numbers: list[int]) -> list[int]:
     return [sum(numbers[: i + 1]) for i in range(len(numbers))]
 
 
+def test_statistics_of_observations_are_those_of_all_collectors(tmp_path) -> None:
+    Parallel.runner(4)(toys.exchanges_statistics, str(tmp_path))
+    # Of nodes 2 and 3, each with as many observations.
+    assert notes(tmp_path, "mean") == pytest.approx(dict.fromkeys(range(4), 250), abs=1)
+
+
 def test_a_model_is_exchanged_every_second_iteration(tmp_path) -> None:
     Parallel.runner(2)(toys.exchanges_periodically, str(tmp_path))
     numbers = notes(tmp_path, "numbers")[1]

@@ -12,6 +12,7 @@ from ding.data import ModelLoader, StorageLoader, TransitionBatch
 from ding.data.storage.file import Storage
 from ding.framework._task_events import topic_of
 from ding.framework.task import Role, current_task
+from ding.rl_utils.normalization import Counted, statistics_of_model
 
 logger = logging.getLogger(__name__)
 
@@ -143,7 +144,8 @@ class ContextPost:
 
 
 class ModelPost:
-    """Sends and receives states of a model under an event, in an envelope ``{"id", "time", "model" | "stored"}``.
+    """Sends and receives states of a model under an event, in an envelope ``{"id", "time", "model" | "stored"}``, with
+    ``normalization`` where the policy of the model keeps statistics of observations or rewards.
 
     The newest one goes also to processes that connect later.
     """
@@ -152,13 +154,33 @@ class ModelPost:
         self._model, self._loader, self._event = model, loader, event
         self._task = current_task()
         self._mailbox = Mailbox(lambda news, envelope: news.update(envelope))
+        self._counted: Counted | None = None
 
     def listen(self) -> None:
         """Begin to receive."""
         self._task.on(self._event, self._mailbox.put)
 
+    def contribute(self) -> None:
+        """Send what this process counted of observations and rewards, from the first call on."""
+        statistics = statistics_of_model(self._model)
+        if statistics is not None and self._counted is None:
+            self._counted = Counted()
+            statistics.count_into(self._counted)
+        contribution = None if self._counted is None else self._counted.contribution()
+        if contribution:
+            self._task.emit(f"{self._event}_statistics", contribution, only_remote=True)
+
+    def merge_contributions(self) -> None:
+        """Take in what other processes counted, from now on."""
+        self._task.on(f"{self._event}_statistics", self._merge)
+
+    def _merge(self, contribution: Mapping[str, Any]) -> None:
+        statistics = statistics_of_model(self._model)
+        if statistics is not None:
+            statistics.merge(contribution)
+
     def send(self, number: int) -> None:
-        """Send the state as it is now."""
+        """Send the state as it is now, with the statistics of observations and rewards."""
         if self._loader is None:
             self._emit(number, {"model": self._model.state_dict()})
         else:
@@ -167,7 +189,9 @@ class ModelPost:
 
     def _emit(self, number: int, content: Mapping[str, Any]) -> None:
         if self._task.running:
-            envelope = {"id": number, "time": time.time(), **content}
+            statistics = statistics_of_model(self._model)
+            found = {} if statistics is None else statistics.state_dict()
+            envelope = {"id": number, "time": time.time(), **content, **({"normalization": found} if found else {})}
             self._task.router.emit(topic_of(self._event), envelope, retain=True)
 
     def newest(self, timeout_s: float) -> News:
@@ -183,6 +207,9 @@ class ModelPost:
             else:
                 state = envelope["model"]
             self._model.load_state_dict(state)
+            statistics = statistics_of_model(self._model)
+            if statistics is not None and envelope.get("normalization"):
+                statistics.load_state_dict(envelope["normalization"])
         except FileNotFoundError as error:
             logger.warning("a model was removed before it was loaded: %s", error)
             return False

@@ -79,7 +79,8 @@ def _event_of(role: str) -> str:
 class ModelExchanger:
     """The learner sends its model, at first and after each iteration; the others load the newest before each.
 
-    They wait for a model that they have not loaded yet, a minute at most.
+    They wait for a model that they have not loaded yet, a minute at most. Statistics of observations and rewards
+    (``obs_norm``, ``reward_norm``) go with the model; collectors send the learner what they counted of them.
 
     Args:
         model: the model of the policy.
@@ -87,10 +88,11 @@ class ModelExchanger:
     """
 
     def __init__(self, model: torch.nn.Module, model_loader: ModelLoader | None = None) -> None:
-        self._learns = Role.LEARNER in current_task().roles
+        self._learns, self._collects = (role in current_task().roles for role in (Role.LEARNER, Role.COLLECTOR))
         self._post = ModelPost(model, model_loader, "model_exchanger")
         if self._learns:
             # Collectors begin with these weights, instead of random ones of their own.
+            self._post.merge_contributions()
             self._post.send(0)
         else:
             self._post.listen()
@@ -98,6 +100,8 @@ class ModelExchanger:
     def __call__(self, ctx: Context) -> Iterator[None]:
         if not self._learns:
             self._load()
+            if self._collects:
+                self._post.contribute()
         yield
         if self._learns:
             self._post.send(ctx.total_step + 1)
@@ -147,12 +151,17 @@ class PeriodicalModelExchanger:
         self._post = ModelPost(model, model_loader, event_name)
         self._num_sent = 0
         self._staleness, self._newest_s = stale_toleration, -float("inf")  # no model has come yet
+        self._collects = mode == "receive" and Role.COLLECTOR in current_task().roles
         if mode == "receive":
             self._post.listen()
+        else:
+            self._post.merge_contributions()
 
     def __call__(self, ctx: Context) -> Iterator[None]:
         if self._mode == "receive" and ctx.total_step > 0:
             self._load()
+        if self._collects:
+            self._post.contribute()
         yield
         if self._mode == "send":
             if self._num_sent % self._period == 0:

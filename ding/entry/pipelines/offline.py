@@ -18,6 +18,7 @@ from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
 from ding.rollout import statistics_of
+from ding.utils.data.dataset import ColumnDataset
 
 # The default of max_train_iter, with which a run ends by other limits.
 _ENDLESS = int(1e10)
@@ -77,10 +78,10 @@ def serial_pipeline_offline(
             return policy, status.solved
 
 
-def use_data_statistics(policy: Policy, dataset: Any) -> None:
+def use_data_statistics(policy: Policy, dataset: object) -> None:
     """Have evaluations, and whoever loads the policy, standardise observations as the data set does, if it does."""
     statistics = statistics_of(policy.learn_mode)
-    if statistics is not None and getattr(dataset, "standardises_obs", False):
+    if statistics is not None and isinstance(dataset, ColumnDataset) and dataset.standardises_obs:
         statistics.fix_obs(dataset.mean, dataset.std, len(dataset))
 
 

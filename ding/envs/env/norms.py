@@ -1,6 +1,7 @@
 """Wrappers that normalise, in a run: the run does their work, with one set of statistics for all envs."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -111,7 +112,7 @@ def passes_observations(wrapper: object) -> bool:
     return deferred or _passes(wrapper, _KEEP_OBS)
 
 
-def without_norms(env_fn: Any) -> Any:
+def without_norms(env_fn: Callable[[], Any]) -> Any:
     """Return what ``env_fn`` makes, its norms deferred."""
     env = env_fn()
     defer_norms(env)

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
+from ding.utils.original_names import built_in_env_module
 from ding.utils.own_code import importing, note_imported
 
 log = logging.getLogger(__name__)
@@ -49,16 +50,6 @@ def _import_built_in(name: str, home: str, reason: str) -> None:
     """Import ``home``, the module of ``ding.envs.zoo`` for the module ``name`` of ``dizoo``."""
     importlib.import_module(home)
     log.warning("import_names: %s cannot be imported (%s); the built-in env of %s is used", name, reason, home)
-
-
-def built_in_env_module(name: str) -> str | None:
-    """Return the module of ``ding.envs.zoo`` for a module (or package ``envs``) of ``dizoo``; None where none is."""
-    *folders, last = name.split(".")
-    if folders[:1] != ["dizoo"]:
-        return None
-    last = f"{folders[-1]}_env" if last == "envs" else last
-    home = f"ding.envs.zoo.{'mtcar_env' if last == 'mountain_car_env' else last}"
-    return home if importlib.util.find_spec(home) is not None else None
 
 
 def require_extra(module: str, extra: str, least: tuple[int, ...] = ()) -> ModuleType:

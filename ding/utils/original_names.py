@@ -6,15 +6,21 @@ both names; in the place of one that many scripts import lies a stub (``from <mo
 name of ``MOVED_NAMES`` is that of the other module. A module of ``NOT_BUILT`` raises a
 ``ModuleNotFoundError`` that names the part it belongs to, a name of it an ``ImportError``, and ``ding migrate`` reports
 both.
+
+:class:`ZooModules`, the last finder, does the same for env modules of DI-engine's zoo where ``dizoo`` is not installed.
 """
 
 import importlib
+import importlib.util
+import logging
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
+
+_log = logging.getLogger(__name__)
 
 # Full name in DI-engine -> the module here.
 MOVED = {
@@ -311,7 +317,63 @@ class OriginalNames:
         return None
 
 
+def built_in_env_module(name: str) -> str | None:
+    """Return the module of ``ding.envs.zoo`` for a module (or package ``envs``) of ``dizoo``; None where none is."""
+    *folders, last = name.split(".")
+    if folders[:1] != ["dizoo"]:
+        return None
+    last = f"{folders[-1]}_env" if last == "envs" else last
+    home = f"ding.envs.zoo.{'mtcar_env' if last == 'mountain_car_env' else last}"
+    return home if importlib.util.find_spec(home) is not None else None
+
+
+@cache
+def _warn_of_zoo(name: str, home: str) -> None:
+    _log.warning("%s cannot be imported, as no dizoo is installed; the built-in env of %s is used", name, home)
+
+
+class _ZooLoader(Loader):
+    """Loads a module of ``dizoo``: the env module here, a package with its names, or (without one) an empty package."""
+
+    def __init__(self, home: str | None, is_package: bool) -> None:
+        self.home, self._is_package = home, is_package
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        if self.home is None:
+            return
+        found = importlib.import_module(self.home)
+        _warn_of_zoo(module.__name__.partition(".envs")[0], self.home)
+        if self._is_package:
+            vars(module).update({name: value for name, value in vars(found).items() if not name.startswith("__")})
+        else:
+            sys.modules[module.__name__] = found
+
+
+class ZooModules:
+    """Finds modules of DI-engine's zoo ``dizoo`` that are env modules here; the last finder, after an installed zoo."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.partition(".")[0] != "dizoo":
+            return None
+        zoo = sys.modules.get("dizoo")
+        if zoo is not None and not isinstance(getattr(zoo, "__loader__", None), _ZooLoader):
+            return None
+        last = name.rpartition(".")[2]
+        home = built_in_env_module(name)
+        if home is None and (name.count(".") > 2 or last in ("envs", "config", "entry")):
+            text = f"'dizoo' is not installed, and ding.envs.zoo has no env module of the name of {name!r}"
+            raise ModuleNotFoundError(text, name="dizoo")
+        is_package = home is None or last == "envs"
+        return ModuleSpec(name, _ZooLoader(home, is_package), is_package=is_package)
+
+
 def install() -> None:
-    """Make :class:`OriginalNames` the first finder."""
+    """Make :class:`OriginalNames` the first finder, and :class:`ZooModules` the last one."""
     if OriginalNames not in sys.meta_path:
         sys.meta_path.insert(0, OriginalNames)
+    if ZooModules not in sys.meta_path:
+        sys.meta_path.append(ZooModules)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ding.config.resolve import import_names_of
 from ding.utils import registries
-from ding.utils.import_helper import built_in_env_module
+from ding.utils.original_names import built_in_env_module
 from ding.utils.own_code import OwnModule, file_of, module_named, module_of_file
 
 _PACKAGE = Path(__file__).resolve().parents[2]

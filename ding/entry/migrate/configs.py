@@ -16,8 +16,7 @@ from ding.config.resolve import RENAMED_POLICIES
 from ding.entry.migrate.numbers import changed_numbers
 from ding.entry.migrate.script import Script
 from ding.entry.migrate.static import StaticDict, is_whole, known, module_values, sections, static_value
-from ding.utils.import_helper import built_in_env_module
-from ding.utils.original_names import missing_type
+from ding.utils.original_names import built_in_env_module, missing_type
 
 # Modules that are not imported, as they are not of DI-engine.
 _FOREIGN = re.compile(r"(?!ding\.|dizoo\.)")

@@ -21,9 +21,8 @@ from ding.entry.migrate.lookup import find, first_missing
 from ding.entry.migrate.module import Module
 from ding.entry.migrate.packages import MUJOCO, MUJOCO_TEXT, is_below, moved, moved_text, needed_text
 from ding.entry.migrate.script import Script
-from ding.utils.import_helper import built_in_env_module
 from ding.utils.names import nearest
-from ding.utils.original_names import missing_text
+from ding.utils.original_names import built_in_env_module, missing_text
 
 # Full old name -> its name since DI-engine 0.4 or 0.5, in the same module.
 RENAMED = {"ding.policy.SACDiscretePolicy": "DiscreteSACPolicy"}

@@ -214,6 +214,12 @@ class DingEnvWrapper(Configurable, BaseEnv):
         if self._defers_norms:
             deferred_norms(env)
         self._env = env
+        self._take_spaces(env)
+        if self._max_episode_steps is not None:
+            self._env = with_step_limit(self._env, self._max_episode_steps)
+
+    def _take_spaces(self, env: AnyEnv) -> None:
+        """Take over the spaces of the gymnasium env inside, with its wrappers."""
         self._observation_space = float32_space(env.observation_space)
         self._read_obs = obs_reader(self._observation_space)
         self._actions = ActionMapping(env.action_space, self.act_scale)
@@ -221,8 +227,6 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self._action_space.seed(0 if self._seed is None else self._seed)
         self.render_mode = env.render_mode
         self.metadata = env.metadata
-        if self._max_episode_steps is not None:
-            self._env = with_step_limit(self._env, self._max_episode_steps)
         low, high = getattr(env.unwrapped, "reward_range", (-np.inf, np.inf))
         self._reward_space = gymnasium.spaces.Box(low, high, (1,), np.float32)
 

@@ -9,6 +9,8 @@ from easydict import EasyDict
 from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import EVAL_RETURN, EVAL_RETURN_NUMBER, NAMES
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
+from ding.envs.env.making import apply_wrappers, as_gymnasium, make_gym_env
+from ding.envs.env_wrappers._gym_api import OldGymView
 from ding.utils import deep_merge_dicts, did_you_mean
 
 
@@ -41,6 +43,27 @@ class ZooEnv(DingEnvWrapper):
         super().__init__(None, {**self._own_cfg, "env_kwargs": kwargs, "env_wrapper": wrappers}, seed_api, caller)
         if "replay_path" in type(self).config and self._own_cfg.replay_path is not None:
             self.enable_save_replay(self._own_cfg.replay_path)
+
+    # Of subclasses that were written for DI-engine's zoo, with a reset and a step of their own.
+    _init_flag = False
+
+    def _make_env(self) -> Any:
+        """Return the env inside with the wrappers of the type, with the methods of the old gym.
+
+        A subclass may return another one, of either API; then it has the wrappers that come with it.
+        """
+        assert self._env_id is not None
+        env = make_gym_env(self._env_id, **self._cfg.env_kwargs)
+        env = apply_wrappers(env, self._cfg.env_wrapper, self._env_id, self.caller)
+        self._take_spaces(env)
+        return OldGymView(env)
+
+    def _build(self) -> None:
+        if self._raw_env is None and type(self)._make_env is not ZooEnv._make_env:
+            made = self._make_env()
+            self._raw_env = made.env if isinstance(made, OldGymView) else as_gymnasium(made)
+            self._cfg.env_wrapper = [] if isinstance(made, OldGymView) else [EVAL_RETURN]
+        super()._build()
 
     @staticmethod
     def _env_kwargs(cfg: EasyDict) -> dict[str, Any]:

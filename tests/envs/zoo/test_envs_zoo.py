@@ -1,12 +1,14 @@
 """The env types of the zoo: spaces, forms of observations, actions and rewards, seeds, infos."""
 
-import importlib.util
+import importlib
 import json
 import logging
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from easydict import EasyDict
@@ -14,7 +16,7 @@ from gymnasium import spaces
 
 from ding.config import ConfigImportError
 from ding.entry import serial_pipeline
-from ding.envs import DingEnvWrapper, create_env_manager, get_vec_env_setting, zoo
+from ding.envs import BaseEnvTimestep, DingEnvWrapper, create_env_manager, get_vec_env_setting, zoo
 from ding.envs.env import check_reset, check_space_dtype
 from ding.envs.env.base_env import EnvConfigError
 from ding.envs.zoo import MODULES
@@ -368,7 +370,7 @@ def test_atari_vector_env():
 
 # Names of DI-engine's zoo
 
-needs_no_dizoo = pytest.mark.skipif(importlib.util.find_spec("dizoo") is not None, reason="dizoo is installed")
+needs_no_dizoo = pytest.mark.skipif(PathFinder.find_spec("dizoo") is not None, reason="dizoo is installed")
 
 
 def test_a_zoo_whose_envs_need_what_is_not_installed_is_replaced_as_well(tmp_path, monkeypatch, caplog):
@@ -439,3 +441,54 @@ class Mine:
 assert get_env_cls({"type": "cartpole"}) is Mine
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@needs_no_dizoo
+def test_plain_imports_of_the_zoo_that_is_not_installed():
+    package = importlib.import_module("dizoo.classic_control.cartpole.envs")
+    module = importlib.import_module("dizoo.classic_control.pendulum.envs.pendulum_env")
+    assert package.CartPoleEnv is ENV_REGISTRY["cartpole"]
+    assert module.PendulumEnv is ENV_REGISTRY["pendulum"]
+    for name in ("dizoo.smac.envs.smac_env", "dizoo.classic_control.cartpole.config.cartpole_dqn_config"):
+        with pytest.raises(ModuleNotFoundError, match="'dizoo' is not installed"):
+            importlib.import_module(name)
+
+
+def test_a_subclass_with_an_episode_of_its_own_makes_the_env_by_the_hook():
+    class Own(ENV_REGISTRY["cartpole"]):
+        def reset(self):
+            if not self._init_flag:
+                self._env = self._make_env()
+                self._init_flag = True
+            self._env.seed(3)
+            return self._env.reset()
+
+        def step(self, action):
+            obs, reward, done, info = self._env.step(action)
+            return BaseEnvTimestep(obs, reward, done, info)
+
+    env = Own({})
+    assert env.reset().tolist() == env.reset().tolist()
+    assert env.observation_space.shape == (4,)
+    steps = 0
+    while not (step := env.step(0)).done:
+        steps += 1
+    assert step.info["eval_episode_return"] == steps + 1
+
+
+def test_a_subclass_whose_hook_makes_another_env():
+    class Short(ENV_REGISTRY["cartpole"]):
+        def _make_env(self):
+            return gymnasium.make("CartPole-v1", max_episode_steps=2)
+
+    class Wrapped(ENV_REGISTRY["cartpole"]):
+        def _make_env(self):
+            return gymnasium.wrappers.TransformObservation(super()._make_env().env, lambda obs: obs * 0, None)
+
+    env = Short({})
+    env.reset()
+    assert not env.step(0).done
+    last = env.step(0)
+    assert last.done
+    assert last.info["eval_episode_return"] == 2
+    assert Wrapped({}).reset().tolist() == [0] * 4

@@ -21,6 +21,7 @@ from ding.envs.env.spaces import float32_space
 from ding.envs.env.stepping import FastStep, RawStep
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper, ObsNormWrapper
 from ding.envs.env_wrappers.video import RecordEpisodes, require_video_writer
+from ding.envs.gymnasium_types import AnyEnv
 from ding.rl_utils.normalization import Norms
 from ding.utils import ENV_REGISTRY, Configurable
 

@@ -22,8 +22,10 @@ data set is a `DatasetError`.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -312,10 +314,15 @@ class D4RLDataset(ColumnDataset):
         super().__init__(_d4rl_transitions(read_d4rl(path)), where=path)
         self._set_statistics(cfg, -1.0, 1.0)
 
-    @property
-    def data(self) -> dict[str, Any]:
-        """The arrays by key."""
-        return self.rows_at(slice(None))
+    @cached_property
+    def data(self) -> Sequence[dict[str, Any]]:
+        """The transitions as a :class:`~ding.data.TransitionBatch`: rows of tensors, and the bool ``done``. What is
+        written into a row stays.
+        """
+        rows = self.rows_at(slice(None))
+        tensors = {key: torch.as_tensor(column) for key, column in rows.items() if key != "done"}
+        batch: Any = importlib.import_module("ding.data").TransitionBatch  # which lies above
+        return batch({**tensors, "done": rows["done"]})
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = super().__getitem__(index)

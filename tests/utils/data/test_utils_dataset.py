@@ -148,8 +148,16 @@ def d4rl_file(h5py, path, timeouts: bool = True) -> None:
 def test_d4rl_transitions(tmp_path, h5py) -> None:
     d4rl_file(h5py, tmp_path / "hopper_medium_expert-v2.hdf5")
     dataset = D4RLDataset(config(tmp_path, "d4rl", env={"env_id": "hopper-medium-expert-v2"}))
-    assert dataset.data["obs"][:, 0].tolist() == [0, 1, 3, 4]
-    assert dataset.data["next_obs"][:, 0].tolist() == [1, 2, 4, 5]
+    rows = dataset.data
+    assert isinstance(rows, list)
+    assert [float(row["obs"][0]) for row in rows] == [0, 1, 3, 4]
+    assert [float(row["next_obs"][0]) for row in rows] == [1, 2, 4, 5]
+    assert {key: type(value) for key, value in rows[0].items()} == {
+        **dict.fromkeys(("obs", "next_obs", "action", "reward"), torch.Tensor), "done": bool
+    }  # fmt: skip
+    for row in dataset.data:
+        row["collect_iter"] = -1
+    assert [row["collect_iter"] for row in dataset.data] == [-1] * 4
     item = dataset[3]
     assert item["reward"].shape == ()
     assert isinstance(item["obs"], torch.Tensor)

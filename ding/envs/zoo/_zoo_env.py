@@ -9,7 +9,7 @@ from easydict import EasyDict
 from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env.default_wrapper import EVAL_RETURN, EVAL_RETURN_NUMBER, NAMES
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
-from ding.envs.env.making import apply_wrappers, as_gymnasium, make_gym_env
+from ding.envs.env.making import apply_wrappers, as_gymnasium, make_gym_env, with_step_limit
 from ding.envs.env_wrappers._gym_api import OldGymView
 from ding.utils import deep_merge_dicts, did_you_mean
 
@@ -53,10 +53,11 @@ class ZooEnv(DingEnvWrapper):
         A subclass may return another one, of either API; then it has the wrappers that come with it.
         """
         assert self._env_id is not None
-        env = make_gym_env(self._env_id, **self._cfg.env_kwargs)
+        env = make_gym_env(self._env_id, **self._made_with())
         env = apply_wrappers(env, self._cfg.env_wrapper, self._env_id, self.caller)
         self._take_spaces(env)
-        return OldGymView(env)
+        limit = self._max_episode_steps
+        return OldGymView(env if limit is None else with_step_limit(env, limit))
 
     def _build(self) -> None:
         if self._raw_env is None and type(self)._make_env is not ZooEnv._make_env:

@@ -22,9 +22,12 @@ from ding.entry.migrate.module import Module
 from ding.entry.migrate.packages import MUJOCO, MUJOCO_TEXT, is_below, moved, moved_text, needed_text
 from ding.entry.migrate.script import Script
 from ding.utils.names import nearest
+from ding.utils.original_names import RENAMED as RENAMED_EXPORTS
 from ding.utils.original_names import built_in_env_module, missing_text
 
 # Full old name -> its name since DI-engine 0.4 or 0.5, in the same module.
+# Keys and types before 0.5 -> their names since then.
+_RENAMED_TEXTS = {"final_eval_reward": "eval_episode_return", "final_eval_reward_mean": "eval_episode_return_mean"}
 RENAMED = {"ding.policy.SACDiscretePolicy": "DiscreteSACPolicy"}
 
 
@@ -38,6 +41,9 @@ def migrate_imports(script: Script, module: Module) -> None:
             _import_from(script, module, node)
     for chain, name in _attribute_chains(script.tree, module):
         _attribute(script, chain, name)
+    for node in ast.walk(script.tree):
+        if isinstance(node, ast.keyword) and node.arg in _RENAMED_TEXTS:
+            script.replace_in(node, node.arg, _RENAMED_TEXTS[node.arg])
     parts = {id(part) for node in ast.walk(script.tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -105,7 +111,7 @@ def _import_from(script: Script, home: Module, node: ast.ImportFrom) -> None:
         _show_root_logger(script, asname or "logging")
     elif package == "ding":
         for alias in node.names:
-            new = RENAMED.get(f"{module}.{alias.name}", "")
+            new = RENAMED.get(f"{module}.{alias.name}") or RENAMED_EXPORTS.get(alias.name, "")
             if new and find(f"{module}.{alias.name}") is None and find(f"{module}.{new}") is not None:
                 script.replace(alias, f"{new} as {alias.asname or alias.name}")
             elif alias.name != "*":
@@ -161,13 +167,18 @@ def _attribute(script: Script, node: ast.Attribute, name: str) -> None:
     missing = first_missing(name)
     if missing is not None:
         owner, _, last = missing.rpartition(".")
-        if isinstance(find(owner), ModuleType):
+        if node.attr == last and RENAMED_EXPORTS.get(last) and find(f"{owner}.{RENAMED_EXPORTS[last]}") is not None:
+            script.replace_in(node, rf"\b{last}$", RENAMED_EXPORTS[last])
+        elif isinstance(find(owner), ModuleType):
             script.leave(node, missing_text(owner, last) or f"{owner} has no {last!r}")
 
 
 def _module_name(script: Script, module: Module, node: ast.Constant, name: str, whole: bool) -> None:
     """A text that may be the name of a module, as ``import_names`` have it, or (not ``whole``) the beginning of one."""
-    if whole and re.fullmatch(r"ding(\.\w+)+", name):
+    if whole and name in _RENAMED_TEXTS:
+        quote = script.source(node)[-1]
+        script.replace(node, f"{quote}{_RENAMED_TEXTS[name]}{quote}")
+    elif whole and re.fullmatch(r"ding(\.\w+)+", name):
         _report_missing(script, node, name)
     elif whole and re.fullmatch(r"dizoo(\.\w+)+", name):
         home = built_in_env_module(name)

@@ -49,11 +49,26 @@ def wraps_env(module: Module, cls: ast.ClassDef, packages: tuple[str, ...] = ("g
 
 
 def is_wrapper(module: Module, cls: ast.ClassDef, packages: tuple[str, ...] = ("gym.", "gymnasium.")) -> bool:
-    """Whether a class is a wrapper of gym to its callers, too: one that returns timesteps has DI-engine's API."""
+    """Whether a class is a wrapper of gym to its callers, too: one that returns timesteps has DI-engine's API, unless
+    it is listed in an ``env_wrapper``.
+    """
     steps = [node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == "step"]
     values = [value for step in steps for value in _returned(step) if isinstance(value, ast.Call)]
     timesteps = any(ast.unparse(value.func).endswith("BaseEnvTimestep") for value in values)
-    return wraps_env(module, cls, packages) and not timesteps
+    return wraps_env(module, cls, packages) and not (timesteps and not _is_listed(module, cls))
+
+
+def _is_listed(module: Module, cls: ast.ClassDef) -> bool:
+    """Whether the file has an ``env_wrapper`` with this class."""
+    listed: list[ast.expr] = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.keyword) and node.arg == "env_wrapper":
+            listed.append(node.value)
+        elif isinstance(node, ast.Dict):
+            keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
+            listed += [value for key, value in zip(keys, node.values) if key == "env_wrapper"]
+    names = [node.id for value in listed for node in ast.walk(value) if isinstance(node, ast.Name)]
+    return cls.name in names
 
 
 def _of_call(module: Module, call: ast.Call, depth: int) -> str:

@@ -33,18 +33,31 @@ def _step(script: Script, method: ast.FunctionDef) -> bool:
     returned = [value for value in _returned(method) if not _is_call(value, "step")]
     if not returned:
         return True
-    if len(taken) != 1 or not all(isinstance(value, ast.Tuple) and len(value.elts) == 4 for value in returned):
+    if len(taken) != 1 or not all(len(_fields(value)) == 4 for value in returned):
         return False
     done = taken[0].elts[2]
     script.add_after(done, ", truncated")
     for value in returned:
-        script.add_after(value.elts[2], ", truncated")  # type: ignore[attr-defined]
+        if isinstance(value, ast.Tuple):
+            script.add_after(value.elts[2], ", truncated")
+        else:
+            obs, reward, end, info = map(script.source, _fields(value))
+            script.replace(value, f"{obs}, {reward}, {end}, truncated, {info}")
     uses = [node for node in ast.walk(method) if isinstance(node, ast.Name) and ast.unparse(done) == node.id]
     if len(uses) > 1 + len(returned):
         script.note(
             done, f"{script.source(done)} no longer says that a time limit was met: {method.name} has truncated"
         )
     return True
+
+
+def _fields(value: ast.expr) -> list[ast.expr]:
+    """The fields of a tuple, or of a ``BaseEnvTimestep(obs, reward, done, info)``."""
+    if isinstance(value, ast.Tuple):
+        return value.elts
+    if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("BaseEnvTimestep"):
+        return [*value.args, *(keyword.value for keyword in value.keywords)]
+    return []
 
 
 def _reset(script: Script, method: ast.FunctionDef) -> bool:

@@ -4,6 +4,7 @@ The inputs look like what users of DI-engine write; what runs without extras is 
 """
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -266,3 +267,42 @@ def test_what_is_shown_and_not_written_is_nothing_left_to_do(folder) -> None:
     code, output = run("own_taxi.py")
     assert code == 0
     assert "1 with replacements (not written: give --write); 0 things left to do" in output
+
+
+LISTED = """import gym
+from ding.envs import BaseEnvTimestep, DingEnvWrapper
+class Mask(gym.Wrapper):
+    def reset(self, **kwargs):
+        obs = self.env.reset(**kwargs)
+        return {"observation": obs, "to_play": -1}
+    def step(self, action):
+        obs, rew, done, info = self.env.step(action)
+        return BaseEnvTimestep({"observation": obs, "to_play": -1}, rew, done, info)
+env = DingEnvWrapper(gym.make("CartPole-v1"), cfg={"env_wrapper": [lambda env: Mask(env)]})
+to_play, reward = env.reset()["to_play"], env.step(0).reward
+"""
+
+
+def test_a_wrapper_in_an_env_wrapper_that_returns_timesteps_runs_after_it(tmp_path) -> None:
+    code, _, after = migrated(tmp_path, LISTED)
+    assert code == 0
+    assert "obs, reset_info = self.env.reset(**kwargs)" in after
+    assert 'return {"observation": obs, "to_play": -1}, rew, done, truncated, info' in after
+    found = runpy.run_path(str(tmp_path / "script.py"))
+    assert (found["to_play"], found["reward"].tolist()) == (-1, [1.0])
+
+
+def test_names_from_before_di_engine_0_5(tmp_path) -> None:
+    text = (
+        "from ding.model import QAC\nfrom ding.envs import FinalEvalRewardEnv as Final, BaseEnvTimestep\n"
+        "import ding.envs as envs\nwrapper = envs.EvalEpisodeReturnEnv\n"
+        "def step(info, x):\n    info['final_eval_reward'] = x\n    return dict(final_eval_reward=x)\n"
+    )
+    code, _, after = migrated(tmp_path, text)
+    assert code == 0
+    assert after == (
+        "from ding.model import ContinuousQAC as QAC\n"
+        "from ding.envs import EvalEpisodeReturnWrapper as Final, BaseEnvTimestep\n"
+        "import ding.envs as envs\nwrapper = envs.EvalEpisodeReturnWrapper\n"
+        "def step(info, x):\n    info['eval_episode_return'] = x\n    return dict(eval_episode_return=x)\n"
+    )

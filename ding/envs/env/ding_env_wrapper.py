@@ -222,7 +222,9 @@ class DingEnvWrapper(Configurable, BaseEnv):
     def _take_spaces(self, env: AnyEnv) -> None:
         """Take over the spaces of the gymnasium env inside, with its wrappers."""
         self._observation_space = float32_space(env.observation_space)
-        self._read_obs = obs_reader(self._observation_space)
+        # A wrapper of the user may give observations of another form than the space that it keeps.
+        own = [item for item in self._cfg.env_wrapper if callable(item)]
+        self._read_obs = obs_reader(self._observation_space, strict=not own)
         self._actions = ActionMapping(env.action_space, self.act_scale)
         self._action_space = self._actions.given_space
         self._action_space.seed(0 if self._seed is None else self._seed)

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -148,3 +150,25 @@ class SeedTree:
 def _word(text: str) -> int:
     """Return 32 bits of a stable hash of ``text`` (Python's own differs between processes)."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
+
+
+def generator_states(use_cuda: bool = True) -> dict[str, Any]:
+    """Return the states of the global generators of ``random``, numpy and torch, for :func:`set_generator_states`."""
+    state: dict[str, Any] = {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),
+        "torch": torch.get_rng_state(),
+    }
+    if use_cuda and torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_generator_states(state: Mapping[str, Any]) -> None:
+    """Let the global generators continue from a :func:`generator_states`, of CUDA with the same number of devices."""
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))
+    np.random.set_state(tuple(state["numpy"]))
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available() and len(state["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["cuda"])

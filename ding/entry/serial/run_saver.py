@@ -15,11 +15,12 @@ from ding.data.safe_file import SafeFileError, write_tree
 from ding.data.tree_codec import encode_tree
 from ding.entry.serial.ongoing import ongoing_state, restart_envs
 from ding.entry.serial.parts import SerialParts
-from ding.entry.serial.run_state import FILE_KIND, STATE, evaluate_anew, random_state_of_all, state_of
+from ding.entry.serial.run_state import FILE_KIND, STATE, evaluate_anew, state_of
 from ding.entry.serial.snapshot_folders import own_folder
 from ding.utils import get_rank, get_world_size
 from ding.utils.checkpoint import CLASSIC_SUFFIX, LEARNER, keep_newest, write_parts
 from ding.utils.file_helper import atomic_write, save_file
+from ding.utils.seed import generator_states
 
 logger = logging.getLogger("ding.entry")
 
@@ -85,7 +86,7 @@ class RunSaver:
 
     def go_on(self) -> None:
         """Do after a snapshot what a run that is taken up from it does, so that both are equal."""
-        random_state = random_state_of_all()
+        random_state = generator_states()
         if self._episodes != "go on":
             restart_envs(self._parts)
         for one in self._parts.saved.values():
@@ -101,7 +102,7 @@ class RunSaver:
 
 
 def _copied_state(parts: SerialParts) -> dict[str, Any]:
-    state: dict[str, Any] = {"random": random_state_of_all(), "cfg_seed": int(parts.cfg.seed)}
+    state: dict[str, Any] = {"random": generator_states(), "cfg_seed": int(parts.cfg.seed)}
     for key in ("collector", "evaluator"):
         state[key] = copy.deepcopy(state_of(getattr(parts, key)))
     # A buffer gives copies.

@@ -12,12 +12,8 @@ of the two, and why.
 from __future__ import annotations
 
 import logging
-import random
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import torch
 
 from ding.data.safe_file import SafeFileError, read_tree
 from ding.entry.serial.ongoing import load_ongoing
@@ -31,6 +27,7 @@ from ding.utils.checkpoint import (
     read_manifest,
 )
 from ding.utils.file_helper import FileRefusedError
+from ding.utils.seed import set_generator_states
 from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME, SerialEvaluator
 
 logger = logging.getLogger("ding.entry")
@@ -83,7 +80,7 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
 def evaluate_anew(parts: SerialParts, random_state: dict[str, Any]) -> None:
     """New evaluations from known seeds; the global generators are as they were when the state was saved."""
     seed_evaluation(parts.evaluator_env, parts.cfg.seed)
-    _set_random_state(random_state)
+    set_generator_states(random_state)
 
 
 def newest_good_snapshot(exp_dir: str | Path) -> Path | None:
@@ -112,23 +109,3 @@ def state_of(worker: object) -> Any:
         logger.info("a %s has no state_dict; the run will go on with a new one", type(worker).__name__)
         return None
     return worker.state_dict()
-
-
-def random_state_of_all() -> dict[str, Any]:
-    state: dict[str, Any] = {
-        "python": random.getstate(),
-        "numpy": np.random.get_state(),
-        "torch": torch.get_rng_state(),
-    }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state_all()
-    return state
-
-
-def _set_random_state(state: dict[str, Any]) -> None:
-    version, words, gauss = state["python"]
-    random.setstate((version, tuple(words), gauss))
-    np.random.set_state(tuple(state["numpy"]))
-    torch.set_rng_state(state["torch"])
-    if "cuda" in state and torch.cuda.is_available() and len(state["cuda"]) == torch.cuda.device_count():
-        torch.cuda.set_rng_state_all(state["cuda"])

@@ -91,6 +91,44 @@ def test_with_a_static_seed_each_episode_draws_the_same_numbers(cfg):
         manager.close()
 
 
+class DrawingSteps(Drawing):
+    """Draws in each step, too, and can be saved in the middle of an episode."""
+
+    def step(self, action):
+        return np.array([*self._draw(), *self._draw()], np.float32), 1.0, False, False, {}
+
+    def get_state(self):
+        return {}
+
+    def set_state(self, state):
+        pass
+
+
+@pytest.mark.parametrize("envs_per_worker", [1, 2])
+def test_a_saved_env_continues_with_the_numbers_of_its_process(envs_per_worker):
+    def launched(seeds):
+        cfg = EasyDict(type="subprocess", envs_per_worker=envs_per_worker)
+        manager = create_env_manager(cfg, [lambda: DingEnvWrapper(DrawingSteps(), EasyDict())] * 2)
+        manager.seed(seeds)
+        manager.launch()
+        return manager
+
+    def stepped(manager):
+        timesteps = manager.step({0: np.array([0]), 1: np.array([0])})
+        return np.stack([timesteps[env_id].obs for env_id in range(2)])
+
+    first, other = launched([1, 2]), launched([3, 4])
+    try:
+        stepped(first)
+        state = first.get_state()
+        after = stepped(first)
+        other.set_state(state)
+        np.testing.assert_array_equal(stepped(other), after)
+    finally:
+        first.close()
+        other.close()
+
+
 def test_the_base_manager_leaves_the_generators_of_its_process_alone():
     drawn = first_draws({"type": "base"}, 0)
     assert len(np.unique(drawn)) == drawn.size

@@ -41,7 +41,7 @@ from ding.envs.env_manager._workers.reward_forms import reward_code
 from ding.envs.env_manager._workers.shared_columns import RowSchema, RowWriter, SharedColumns
 from ding.utils.compression_helper import CloudPickleWrapper
 from ding.utils.own_code import OwnModule, import_in_child
-from ding.utils.seed import seed_env_process
+from ding.utils.seed import generator_states, seed_env_process, set_generator_states
 from ding.utils.system_helper import die_with_parent
 
 logger = logging.getLogger(__name__)
@@ -377,10 +377,13 @@ class EnvWorker:
         return Flag.PAYLOAD, getattr(self._envs[env_id], name)(*args)
 
     def _get_state(self, env_id: int) -> dict[str, Any]:
-        return {"env": env_state(self._envs[env_id]), "return": self._returns[env_id]}
+        generators = generator_states(use_cuda=False)
+        return {"env": env_state(self._envs[env_id]), "return": self._returns[env_id], "generators": generators}
 
     def _set_state(self, env_id: int, state: dict[str, Any]) -> None:
         set_env_state(self._envs[env_id], state["env"])
         self._returns[env_id] = state["return"]
+        if "generators" in state:  # older snapshots have none
+            set_generator_states(state["generators"])
         if self._results is not None:
             self._put(self._reset_obs, env_id, state["obs"])

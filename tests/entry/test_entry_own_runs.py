@@ -137,6 +137,15 @@ def test_a_record_that_was_changed_is_not_ones_own(folder) -> None:
             read_run_config(exp / "total_config.py", trust=True)
 
 
+@pytest.mark.parametrize("env", [{"import_names": ["no_module_of_mine"]}, {"env_id": "no_module_of_mine:Env-v0"}])
+def test_a_config_of_others_imports_nothing(env, folder) -> None:
+    (folder / "exp").mkdir()
+    text = f"main_config = {{'env': {env}}}\ncreate_config = {{'policy': {{'type': 'dqn'}}}}\n"
+    (folder / "exp" / "total_config.py").write_text(text)
+    with pytest.raises(ConfigTrustError, match="wants to import no_module_of_mine; with trust_config=True"):
+        read_run_config(folder / "exp" / "total_config.py")
+
+
 def test_own_runs_are_known_by_their_config(folder) -> None:
     run(OwnNetwork(4, 2))
     assert read_run_code("run").is_own

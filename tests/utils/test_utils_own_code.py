@@ -1,6 +1,7 @@
 """The user's own modules: in child processes, in the current folder, and scripts without a guard."""
 
 import importlib
+import pickle
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,8 @@ from ding.config import ConfigRunError, read_config
 from ding.entry import serial_pipeline
 from ding.entry.cli import main
 from ding.envs import DingEnvWrapper, SubprocessEnvManagerV2
+from ding.parallel.launch import Role
+from ding.parallel.launch.child import ChildSpec
 from ding.utils import import_module
 from ding.utils.own_code import MissingMainGuardError, OwnCodeError, OwnModule, import_own_code, own_code
 
@@ -57,6 +60,14 @@ def test_env_processes_import_what_their_parent_imported(folder, monkeypatch, co
         assert len(manager.ready_obs) == 1
     finally:
         manager.close()
+
+
+def test_a_role_is_started_with_what_its_launcher_imported(folder) -> None:
+    (folder / "of_launcher.py").write_text("")
+    import_own_code([OwnModule("of_launcher", str(folder / "of_launcher.py"))])
+    spec = ChildSpec(Role("learner0", print), 0, ".", None, "token", {})
+    started = pickle.loads(pickle.dumps(spec))  # noqa: S301 - of this process
+    assert OwnModule("of_launcher", str(folder / "of_launcher.py")) in started.own_code
 
 
 def test_the_command_finds_modules_of_the_current_folder(folder, monkeypatch) -> None:

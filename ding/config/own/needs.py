@@ -17,8 +17,11 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def foreign_imports(configs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the ``import_names`` that would run code which is neither this package's nor imported already."""
-    for name in (name for config in configs for name in import_names_of(config)):
+    """Yield the modules whose import would run code that is neither this package's nor imported already.
+
+    They are those of ``import_names``, and of an ``env_id`` such as ``package.module:Env-v0``.
+    """
+    for name in (name for config in configs for name in (*import_names_of(config), *_modules_of_ids(config))):
         ours = name.partition(".")[0] == "ding" or name in sys.modules
         if not (ours or (built_in_env_module(name) is not None and not _has_zoo())):
             yield name
@@ -27,6 +30,17 @@ def foreign_imports(configs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _has_zoo() -> bool:
     """Whether DI-engine's zoo is installed, or a folder of that name is on the path."""
     return any((Path(entry or ".") / "dizoo").exists() for entry in sys.path)
+
+
+def _modules_of_ids(node: object) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        env_id = node.get("env_id")
+        if isinstance(env_id, str) and ":" in env_id:
+            yield env_id.rpartition(":")[0]
+        node = list(node.values())
+    if isinstance(node, (list, tuple)):
+        for child in node:
+            yield from _modules_of_ids(child)
 
 
 def modules_of(config: Mapping[str, Any]) -> Iterator[OwnModule]:

@@ -11,12 +11,14 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from click.testing import CliRunner
 from easydict import EasyDict
 
 from ding.config import ConfigError, ConfigValueError, compile_config_parallel, read_config_with_system
 from ding.config.source import parallel_config_to_source
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry import dist_entry
+from ding.entry.cli import cli
 from ding.entry.commands.scale import scale_run
 from ding.entry.distributed.config import load_config
 from ding.entry.distributed.group import aggregator_addresses
@@ -43,6 +45,16 @@ def test_a_prepared_config_is_json_and_names_the_addresses(config, tmp_path):
     assert cfg.seed == 3
     assert (cfg.system.coordinator.host, cfg.system.coordinator.port) == ("10.0.0.1", 4100)
     assert cfg.system.collector0.path_data == str(tmp_path / "parallel_test" / "data")
+
+
+def test_overrides_are_prepared_for_all_roles(config):
+    path = dist_entry.dist_prepare_config(config, 3, overrides=["batch_size=7", "system_config.coordinator.port=4711"])
+    cfg = load_config(path, 0, save=False)
+    assert (cfg.main.policy.learn.batch_size, cfg.system.coordinator.port) == (7, 4711)
+    with pytest.raises(ConfigValueError, match=r"bach_size: the config has no such key\. Did you mean 'batch_size'"):
+        dist_entry.dist_prepare_config(config, overrides=["bach_size=7"])
+    result = CliRunner().invoke(cli, ["-m", "dist", "-M", "learner", "-c", config, "-o", "batch_size=7"])
+    assert (result.exit_code, result.stderr.startswith("ding: -o: all roles have one config")) == (2, True)
 
 
 def test_arguments_go_before_the_environment_and_that_before_the_config(config, monkeypatch):

@@ -87,7 +87,7 @@ class Net(torch.nn.Module):
 
     def forward(self, obs):
         parts = list(obs.values()) if isinstance(obs, dict) else list(obs) if isinstance(obs, list) else [obs]
-        return {"logit": self.layer(torch.cat([part.reshape(len(part), -1) for part in parts], dim=-1))}
+        return {"logit": self.layer(torch.cat([part.reshape(len(part), -1).float() for part in parts], dim=-1))}
 
 
 def run(make, model=None, manager="base", action_shape=2):

@@ -192,7 +192,7 @@ NUMBERS = (
     Number(
         "last step of a sequence that COMA learns from",
         "its value learns nothing",
-        "learns the reward where the episode ends there",
+        "learns the reward where the episode ends there; else it is the first step of the next sequence",
         _types("coma"),
     ),
     Number(

@@ -23,6 +23,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from ding.utils.nested import is_ignored_key
+
 AnySpace: TypeAlias = gymnasium.Space[Any]
 Obs: TypeAlias = Any
 """An observation, in whatever form."""
@@ -165,7 +167,11 @@ def _dict_reader(space: spaces.Dict, path: str, strict: bool) -> ReadObs:
         if not strict:
             return {key: readers[key](value) if key in readers else value for key, value in obs.items()}
         if obs.keys() != readers.keys():
-            _refuse(f"with the keys {sorted(map(str, obs))}", f"{sorted(map(str, readers))}", path)
+            given = [key for key in obs if key in readers or not is_ignored_key(key)]
+            if set(given) != readers.keys():
+                _refuse(f"with the keys {sorted(map(str, obs))}", f"{sorted(map(str, readers))}", path)
+            # What networks get as the env gave it is no part of the space.
+            return {key: readers[key](value) if key in readers else value for key, value in obs.items()}
         return {key: reader(obs[key]) for key, reader in readers.items()}
 
     return read

@@ -146,16 +146,19 @@ FAULTS = {
         "Env 0 could not be reset: all 2 attempts failed, the last with RuntimeError: the simulator",
         True,
     ),
-    "reset nan": ("Env 0 could not be reset: all 2 attempts failed, the last with EnvDataError: Env 0", False),
+    "reset nan": (
+        "Env 0 could not be reset: all 2 attempts failed, the last with bad data: NaN in the observation",
+        False,
+    ),
     "reset shape": (
         "Env 0 returned bad data: observation shape (2,) dtype float32 at its reset, expected shape (4,) dtype float32",
         False,
     ),
     "step": ("Env 0 step raised: KeyError: 'the key'", True),
     "step nan": ("Env 0 returned bad data: NaN in the observation", False),
-    "step shape": ("Env 0 returned bad data: observation shape (2,) dtype float32, expected shape (4,) dtype", False),
+    "step shape": ("Env 0 returned bad data: observation of shape (2,), expected (4,)", False),
     "complex": (
-        "Env 0 returned bad data: observation shape (4,) dtype complex64, expected shape (4,) dtype float32",
+        "Env 0 returned bad data: observation of dtype complex64, expected float32",
         False,
     ),
     "reward nan": ("Env 0 returned bad data: NaN in the reward", False),

@@ -586,8 +586,8 @@ def test_a_render_mode_is_handed_to_constructors_that_take_one(cls, mode, monkey
 def test_an_env_without_the_argument_is_drawn_for_videos(tmp_path, monkeypatch):
     pytest.importorskip("imageio", reason="videos need the extra 'video'")
     monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
-    gymnasium.register("Drawn-v0", entry_point=PlainNoModeEnv)
-    env = DingEnvWrapper({"env_id": "Drawn-v0"})
+    gymnasium.register("DrawnNoMode-v0", entry_point=PlainNoModeEnv)
+    env = DingEnvWrapper({"env_id": "DrawnNoMode-v0"})
     env.enable_save_replay(str(tmp_path))
     env.reset()
     env.step(np.array([0]))

@@ -8,7 +8,6 @@ Exceptions::
         │   ├── MasterResponseException    ... one class per MasterErrorCode (exception/response.py)
         │   ├── SlaveResponseException     ... one class per SlaveErrorCode (same module)
         │   └── ProtocolResponseException  ... one class per ProtocolErrorCode (same module)
-        ├── HTTPError                      an ``HttpEngine`` got an error answer; has the answer as ``response``
         ├── UnreachableError               no answer: refused, reset, timed out (also a ConnectionError)
         ├── ConnectionLost                 the connection to a slave is over (also a ConnectionError)
         ├── ServiceClosed                  the service was shut down (also a RuntimeError)
@@ -19,6 +18,9 @@ Exceptions::
         ├── TokenFileError                 a token file that others may read, or without a token (also a ValueError)
         ├── WireError                      a value that is no JSON, or too deep (also a ValueError)
         └── SchemaError                    a message of the wrong shape (also a ValueError)
+
+``HttpEngine`` raises ``requests.HTTPError`` for an error answer; its ``UnreachableError`` is a
+``requests.ConnectionError``, too.
 """
 
 

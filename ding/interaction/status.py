@@ -6,10 +6,10 @@ from typing import Any
 
 from ding.interaction.base.addresses import split_http_address
 from ding.interaction.base.guard import TokenGuard
-from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.token import resolve_run_token
 from ding.interaction.base.transport import Client, Transport
+from ding.interaction.base.transports import resolve_transport
 from ding.interaction.config import DEFAULT_MASTER_PORT
 from ding.interaction.exception.response import get_master_exception_by_error
 

@@ -175,9 +175,7 @@ NOT_BUILT = {
                "TransformerInputWrapper TransformerMemoryWrapper TransformerSegmentWrapper"),
         "model_wrapper:transformer_input model_wrapper:transformer_memory model_wrapper:transformer_segment",
     )),
-    "the HTTP servers and clients of DI-engine (ding.interaction has its own)": " ".join((
-        _names("interaction.base", "CommonErrorCode flask_response"),
-        _names("interaction.base.endpoint", "CommonErrorCode flask_response"),
+    "connections of DI-engine's masters (Master.new_connection makes them here)": " ".join((
         _names("interaction.master.connection", "SlaveConnection SlaveConnectionProxy TaskResultType"),
     )),
     "launchers of Kubernetes and Slurm in the library (ding -m dist and ditask have their own)": (

@@ -37,7 +37,7 @@ ROLES = {"env", "env_manager", "policy", "buffer", "logger", "tb_logger", "write
 LAZY_PACKAGES = {
     "cloudpickle": "start-up time: only a parent of processes needs it",
     "fcntl": "not there on Windows",
-    "flask": "start-up time: only the board and the views of scripts need it",
+    "flask": "start-up time: only a process that serves needs it",
     "matplotlib": "optional: the extra 'plot'",
     "tensorboardX": "start-up time: only a process that writes or reads event files needs it",
 }
@@ -57,7 +57,10 @@ LAZY_MODULES = {
     ("ding/entry/distributed/replicas.py", "ding.worker"): "start-up time: only runs under an operator need it",
     ("ding/torch_utils/graph/recording.py", "torch"): "start-up time: few runs compile their updates",
     ("ding/policy/_compiled_graphs.py", "torch"): "start-up time: few runs compile their updates",
-    ("ding/interaction/base/http.py", "ding.interaction.base.server"): "start-up time: brings cheroot",
+    ("ding/interaction/base/http.py", "ding.interaction.base.server"): "start-up time: brings waitress and cheroot",
+    ("ding/interaction/base/http.py", "ding.interaction.base.wsgi"): "start-up time: brings Flask",
+    ("ding/interaction/base/inproc.py", "ding.interaction.base.wsgi"): "start-up time: brings Flask",
+    ("ding/interaction/base/transports.py", "ding.interaction.base.http"): "start-up time: brings requests",
 }
 # Packages that come with another one that is declared.
 COMES_WITH: dict[str, str] = {}

@@ -65,7 +65,6 @@ def test_everything_is_there_or_known_as_not_built(package) -> None:
         ("from ding.rl_utils.gae import shape_fn_gae", "hpc_rl"),
         ("from ding.utils.file_helper import save_file_redis", "redis"),
         ("from ding.policy.fqf import compute_grad_norm", "small helpers"),
-        ("from ding.interaction.base.app import flask_response", "HTTP servers"),
         ("from ding.utils import POLICY_REGISTRY; POLICY_REGISTRY['dreamer']", "model-based learning"),
         ("from ding.utils import MODEL_REGISTRY; MODEL_REGISTRY.build('hpt')", "HPT"),
     ],

@@ -120,7 +120,9 @@ def test_the_import_of_the_workers_is_light() -> None:
     heavy = [
         "tensorboardX",
         "flask",
+        "requests",
         "cheroot",
+        "waitress",
         "rich",
         "matplotlib",
         "cv2",

@@ -1,4 +1,4 @@
-"""S1: malformed requests, with and without the token: no 5xx, the server lives, a good client is served meanwhile."""
+"""S1: malformed requests: no 5xx but 501, the server lives, a good client is served meanwhile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 
+import psutil
 import pytest
 
 from ding.interaction import Master, Slave
@@ -116,7 +117,8 @@ def attack(port: int, seed: int, count: int) -> dict[int, int]:
     for _ in range(count):
         request, _ = make_request(source)
         for status in statuses(port, request):
-            assert status < 500, request[:500]
+            # 501: the server does not know the transfer encoding.
+            assert status < 500 or status == 501, request[:500]
             seen[status] = seen.get(status, 0) + 1
     return seen
 
@@ -165,7 +167,7 @@ def test_hostile_requests(service):
         seen = attack(service.port, 0, 250)
     assert good.error is None
     assert service.ping()
-    assert {400, 401, 403, 404, 405, 431} <= set(seen) <= {200, 400, 401, 403, 404, 405, 413, 431}
+    assert {400, 401, 403, 404, 405, 431} <= set(seen) <= {200, 400, 401, 403, 404, 405, 413, 431, 501}
 
 
 @pytest.mark.slow
@@ -202,28 +204,36 @@ def test_slow_clients_hold_nobody_up(service):
             slow.close()
 
 
-def test_idle_connections_are_few_and_not_for_long(service, monkeypatch):
-    """S9 in short: more strangers than there is room for; a good client is served, and all of them are closed."""
-    monkeypatch.setattr("ding.interaction.base.server.HEADER_SECONDS", 0.5)
-    threads = threading.active_count()
-    idle = [socket.create_connection(("127.0.0.1", service.port), timeout=WAIT_S) for _ in range(300)]
+def test_idle_connections_cost_no_thread_and_are_closed(service, monkeypatch):
+    """S9 in short: a good client is served beside them, and all of them are closed."""
+    monkeypatch.setattr("ding.interaction.base.server.IDLE_SECONDS", 1)
+    worker = Idle(port=0, run_token=RUN_TOKEN)
+    with worker:
+        threads = threading.active_count()
+        idle = [socket.create_connection(("127.0.0.1", worker.port), timeout=WAIT_S) for _ in range(300)]
+        try:
+            with GoodClient(worker, WAIT_S) as good:
+                assert threading.active_count() <= threads + 1  # that of the good client
+                assert [one.recv(1) for one in idle] == [b""] * 300
+            assert good.error is None
+        finally:
+            for one in idle:
+                one.close()
+        assert worker.ping()
+
+
+def test_a_large_body_waits_outside_of_memory(service):
+    """A body below the limit is read before the application sees its token; above half a MiB it lies in a file."""
+    before = psutil.Process().memory_info().rss
+    head = b"PUT /slave/task/complete HTTP/1.1\r\nContent-Length: 15000000\r\n\r\n"
+    strangers = [socket.create_connection(("127.0.0.1", service.port), timeout=WAIT_S) for _ in range(20)]
     try:
-        with GoodClient(service, WAIT_S) as good:
-            # The oldest have made room for others, and there are far fewer threads than connections: those that close.
-            assert [one.recv(1) for one in idle[:150]] == [b""] * 150
-            assert threading.active_count() < threads + 64
-            assert [one.recv(1) for one in idle[150:]] == [b""] * 150
-        assert good.error is None
+        for stranger in strangers:
+            stranger.sendall(head + b"x" * 14_000_000)
+        assert psutil.Process().memory_info().rss - before < 100 * 2**20
+        for stranger in strangers:
+            stranger.sendall(b"x" * 1_000_000)
+            assert stranger.recv(100).startswith(b"HTTP/1.1 401")
     finally:
-        for one in idle:
-            one.close()
-    assert service.ping()
-
-
-def test_a_request_that_takes_too_long_is_given_up(service, monkeypatch):
-    monkeypatch.setattr("ding.interaction.base.server.HEADER_SECONDS", 0.1)
-    with socket.create_connection(("127.0.0.1", service.port), timeout=WAIT_S) as slow:
-        slow.sendall(b"GET /ping HTTP/1.1\r\n")
-        time.sleep(0.3)
-        slow.sendall(b"Channel: 0\r\n")
-        assert slow.recv(100).startswith(b"HTTP/1.1 408")
+        for stranger in strangers:
+            stranger.close()

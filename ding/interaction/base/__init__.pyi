@@ -7,8 +7,10 @@ from ding.interaction.base.common import DblEvent as DblEvent
 from ding.interaction.base.common import default_func as default_func
 from ding.interaction.base.common import random_token as random_token
 from ding.interaction.base.common import translate_dict_func as translate_dict_func
+from ding.interaction.base.endpoint import CommonErrorCode as CommonErrorCode
 from ding.interaction.base.endpoint import ResponsibleException as ResponsibleException
 from ding.interaction.base.endpoint import failure_response as failure_response
+from ding.interaction.base.endpoint import flask_response as flask_response
 from ding.interaction.base.endpoint import responsible as responsible
 from ding.interaction.base.endpoint import success_response as success_response
 from ding.interaction.base.network import HttpEngine as HttpEngine

@@ -1,16 +1,16 @@
-"""What a service answers, apart from how requests come in: bodies, the exception that turns into one, checks, routes.
+"""The routes of a service with their handlers and checks, the answers, and the exception that becomes one.
 
-A transport calls ``Endpoint.handle`` with method, path, headers and a function that reads the body. The order of the
-checks is fixed: run token, route, then the handler (shutdown, channel, connection token), and only then the body.
+``wsgi.py`` makes a Flask application of them. The order of the checks is fixed: run token, route, the checks of the
+route (shutdown, channel, connection token), and only then the body.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 import re
 import threading
 from collections.abc import Callable, Iterable
+from enum import IntEnum, unique
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ding.interaction.base.common import random_token
@@ -22,31 +22,52 @@ from ding.interaction.messages import AnswerBody, MessageT, convert, dumps, load
 from ding.utils.credentials import WorkerName
 
 if TYPE_CHECKING:
-    from flask import Response
-
-
-log = logging.getLogger(__name__)
+    from flask import Request, Response
 
 _CHANNEL = re.compile(r"-?[0-9]{1,19}")
 
 
-def _response(body: AnswerBody) -> Response:
+@unique
+class CommonErrorCode(IntEnum):
+    """Codes of answers that have no code of their own."""
+
+    SUCCESS = 0
+    COMMON_FAILURE = 1
+
+
+def answer_response(body: AnswerBody) -> Response:
+    """Return an answer as a Flask response with status 200."""
     import flask
 
     return flask.Response(dumps(body), mimetype="application/json")
 
 
-# For Flask views of scripts; the services here answer without Flask.
-
-
 def success_response(data: object = None, message: str | None = None) -> Response:
-    """A Flask response with ``success`` true and code 0."""
-    return _response(AnswerBody(True, 0, message or "", data))
+    """Return a Flask response with ``success`` true and code 0."""
+    return answer_response(AnswerBody(True, CommonErrorCode.SUCCESS, message or "", data))
 
 
 def failure_response(code: int | None = None, message: str | None = None, data: object = None) -> Response:
-    """A Flask response with ``success`` false and an error code (default 1). Its HTTP status is up to the view."""
-    return _response(AnswerBody(False, 1 if code is None else int(code), message or "", data))
+    """Return a Flask response with ``success`` false and an error code (default 1); the view sets the HTTP status."""
+    number = CommonErrorCode.COMMON_FAILURE if code is None else int(code)
+    return answer_response(AnswerBody(False, number, message or "", data))
+
+
+def flask_response(
+    success: bool, data: object = None, message: str | None = None, code: int | None = None, **kwargs: Any
+) -> Response:
+    """Return a Flask response with the four fields of the protocol.
+
+    Args:
+        success: whether the request succeeded.
+        data: any JSON value.
+        message: a sentence; ``"Success."`` or ``"Failed."`` when not given.
+        code: the error code of a failure, 1 when 0 or not given; a success always has 0.
+        kwargs: ignored, as in DI-engine.
+    """
+    if success:
+        return success_response(data, message or "Success.")
+    return failure_response(code or CommonErrorCode.COMMON_FAILURE, message or "Failed.", data)
 
 
 class ResponsibleException(Exception):
@@ -93,44 +114,38 @@ class Guard(Protocol):
             ResponsibleException: no token (401) or a wrong one (403).
         """
 
-    def knows(self, authorization: str | None) -> bool:
-        """Whether `check` raises nothing."""
-
-
-class Headers(Protocol):
-    """The headers of a request."""
-
-    def get(self, key: str, /) -> str | None:
-        """The value of a header, or None."""
-        ...
-
 
 class Call:
-    """One request, as a handler sees it."""
+    """One request, as a handler sees it.
 
-    def __init__(
-        self, headers: Headers, read_body: Callable[[], bytes], max_body_bytes: int, worker: WorkerName | None = None
-    ) -> None:
-        self._headers = headers
-        #: The worker whose token the request has; None for one that opens everything.
+    Args:
+        request: Flask's request.
+        max_body_bytes: the largest body that is read.
+        worker: the worker whose token the request has; None for a token that opens everything.
+    """
+
+    def __init__(self, request: Request, max_body_bytes: int, worker: WorkerName | None = None) -> None:
         self.worker = worker
-        self._read_body = read_body
-        self._max_body_bytes = max_body_bytes
+        self._request = request
+        request.max_content_length = self._max_body_bytes = max_body_bytes
+        self._check_size(request.content_length or 0)
 
     def header(self, name: str) -> str | None:
-        """The value of a header, or None."""
-        return self._headers.get(name)
+        """Return the value of a header, or None."""
+        return self._request.headers.get(name)
+
+    @property
+    def token(self) -> str:
+        """The token of the connection to which the request belongs; empty without one."""
+        return self.header("Token") or ""
 
     def body(self, kind: type[MessageT], code: int = ProtocolErrorCode.BODY_INVALID) -> MessageT:
-        """The decoded body.
+        """Return the decoded body.
 
         Raises:
             ResponsibleException: it is no JSON, or none of this kind (400, with ``code``), or too large (413).
         """
-        announced = self.header("Content-Length")
-        if announced is not None and announced.isdigit():
-            self._check_size(int(announced))
-        body = self._read_body()
+        body = self._request.get_data(cache=False)
         self._check_size(len(body))
         try:
             return convert(loads(body or b"{}"), kind)
@@ -151,6 +166,17 @@ class Answer(NamedTuple):
 
 
 Handler = Callable[[Call], Answer]
+Check = Callable[[Call], object]
+"""Looks at the head of a request; raises ``ResponsibleException`` to refuse it."""
+
+
+class Route(NamedTuple):
+    """How one method of one path is answered."""
+
+    handler: Handler
+    check: Check | None
+    large: bool
+    for_workers: bool
 
 
 class Endpoint:
@@ -165,57 +191,33 @@ class Endpoint:
     def __init__(self, guard: Guard, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self.guard = guard
         self.max_body_bytes = max_body_bytes
-        self.routes: dict[tuple[str, str], Handler] = {}
-        self._large: set[Handler] = set()
-        self._for_workers: set[Handler] = set()
+        self.routes: dict[tuple[str, str], Route] = {}
 
-    def add(self, method: str, path: str, handler: Handler, large: bool = False, *, for_workers: bool = False) -> None:
-        """Add a route.
+    def add(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        check: Check | None = None,
+        *,
+        large: bool = False,
+        for_workers: bool = False,
+    ) -> None:
+        """Add a route, before the endpoint is served.
 
         Args:
-            large: it reads bodies of up to ``max_body_bytes``. Only peers may reach such a one.
-            for_workers: a worker token opens it; the handler looks at ``Call.worker``.
+            method: HTTP method in capitals.
+            path: path that begins with a slash.
+            handler: answers the request.
+            check: called before the handler, and before the body is read; one of :class:`Checks`, for instance.
+            large: whether it reads bodies of up to ``max_body_bytes``. Only peers may reach such a route.
+            for_workers: whether a worker token opens it; the handler looks at ``Call.worker``.
         """
-        self.routes[(method, path)] = handler
-        if large:
-            self._large.add(handler)
-        if for_workers:
-            self._for_workers.add(handler)
+        self.routes[(method, path)] = Route(handler, check, large, for_workers)
 
-    def handle(self, method: str, path: str, headers: Headers, read_body: Callable[[], bytes]) -> tuple[int, bytes]:
-        """The HTTP status and the body (JSON) of the answer. Never raises for a request, however malformed."""
-        try:
-            status, answer = self._answer(method, path, headers, read_body)
-            return status, dumps(answer)
-        except Exception:
-            log.exception("the handler of %s %s failed", method, path[:80])
-            text = "A hook of the service failed; its log has the traceback."
-            return 500, dumps(AnswerBody(False, ProtocolErrorCode.INTERNAL_ERROR, text))
-
-    def _answer(
-        self, method: str, path: str, headers: Headers, read_body: Callable[[], bytes]
-    ) -> tuple[int, AnswerBody]:
-        try:
-            worker = self.guard.check(headers.get("Authorization"))
-            handler = self._find(method, path)
-            if worker is not None and handler not in self._for_workers:
-                text = f"The token of the {worker.role} {worker.name!r} does not open this."
-                raise ResponsibleException(ProtocolErrorCode.RUN_TOKEN_INVALID, text, status_code=403)
-            most = self.max_body_bytes if handler in self._large else min(self.max_body_bytes, MAX_CONTROL_BYTES)
-            answer = handler(Call(headers, read_body, most, worker))
-        except ResponsibleException as error:
-            return error.status_code, AnswerBody(False, error.code, error.message, error.data)
-        return 200, AnswerBody(True, 0, answer.message, answer.data)
-
-    def _find(self, method: str, path: str) -> Handler:
-        handler = self.routes.get((method, path))
-        if handler is not None:
-            return handler
-        if any(known == path for _, known in self.routes):
-            raise ResponsibleException(
-                ProtocolErrorCode.METHOD_NOT_ALLOWED, "The path does not know this method.", status_code=405
-            )
-        raise ResponsibleException(ProtocolErrorCode.ROUTE_NOT_FOUND, "There is no such path.", status_code=404)
+    def limit_of(self, route: Route) -> int:
+        """Return the largest body of a route in bytes."""
+        return self.max_body_bytes if route.large else min(self.max_body_bytes, MAX_CONTROL_BYTES)
 
 
 class Checks:
@@ -235,18 +237,16 @@ class Checks:
         self.self_token = random_token()
         self.shutting_down = threading.Event()
 
-    def alive(self) -> None:
+    def alive(self, _call: Call | None = None) -> None:
         """The service does not shut down."""
         if self.shutting_down.is_set():
             raise self._error("SYSTEM_SHUTTING_DOWN", "The service is shutting down.", 401)
 
-    def peer(self, call: Call) -> str:
-        """The request is for this channel and has a connection token; returns the token."""
+    def peer(self, call: Call) -> None:
+        """The request is for this channel and has a connection token."""
         self.channel(call)
-        token = call.header("Token")
-        if not token:
+        if not call.token:
             raise self._error(f"{self._peer}_TOKEN_{self._missing}", "The request has no connection token.", 400)
-        return token
 
     def channel(self, call: Call) -> None:
         """The service is alive, and the request is for this channel."""
@@ -262,10 +262,9 @@ class Checks:
     def own(self, call: Call) -> None:
         """The service is alive, and the request is its own."""
         self.alive()
-        token = call.header("Token")
-        if not token:
+        if not call.token:
             raise self._error(f"SELF_TOKEN_{self._missing}", "The request has no token.", 400)
-        if not same_token(token, self.self_token):
+        if not same_token(call.token, self.self_token):
             raise self._error("SELF_TOKEN_INVALID", "The token is wrong.", 403)
 
     def _error(self, name: str, text: str, status: int) -> ResponsibleException:

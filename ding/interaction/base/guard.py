@@ -31,10 +31,6 @@ class TokenGuard:
             )
         return accepted if isinstance(accepted, WorkerName) else None
 
-    def knows(self, authorization: str | None) -> bool:
-        """See `Guard.knows`."""
-        return bool(self._accept(authorization))
-
     def _accept(self, authorization: str | None) -> WorkerName | bool:
         if self.keys is None:
             return True

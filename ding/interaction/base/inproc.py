@@ -10,13 +10,19 @@ The same masters and slaves, with the same checks and errors, without sockets::
 network only. Messages go through JSON, so that what works here works over HTTP.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ding.interaction.base.endpoint import Endpoint
 from ding.interaction.base.transport import Server, Transport, Wire
 from ding.interaction.errors import PortTakenError, UnreachableError
 from ding.interaction.messages import ResponseValues, dumps
+
+if TYPE_CHECKING:
+    from flask import Flask
 
 _FIRST_EPHEMERAL_PORT = 49152
 
@@ -28,33 +34,35 @@ class InprocTransport(Transport):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._endpoints: dict[int, Endpoint] = {}
+        self._apps: dict[int, Flask] = {}
         self._next_port = _FIRST_EPHEMERAL_PORT
 
     def serve(self, endpoint: Endpoint, host: str, port: int) -> Server:
         """See ``Transport.serve``. There is one host, whatever its name."""
+        from ding.interaction.base.wsgi import service_app  # start-up time: brings Flask
+
         with self._lock:
             if port == 0:
                 port = self._next_port
                 self._next_port += 1
-            if port in self._endpoints:
+            if port in self._apps:
                 raise PortTakenError(f"port {port} of the in-process network is taken")
-            self._endpoints[port] = endpoint
+            self._apps[port] = service_app(endpoint)
         return _InprocServer(self, host, port)
 
     def open(self, host: str, port: int, https: bool = False, path: str | None = None) -> Wire:
         """See ``Transport.open``."""
         return _InprocWire(self, port, (path or "").rstrip("/"))
 
-    def find(self, port: int) -> Endpoint | None:
-        """What listens on ``port``."""
+    def find(self, port: int) -> Flask | None:
+        """Return the application that listens on ``port``."""
         with self._lock:
-            return self._endpoints.get(port)
+            return self._apps.get(port)
 
     def remove(self, port: int) -> None:
         """Free ``port``."""
         with self._lock:
-            self._endpoints.pop(port, None)
+            self._apps.pop(port, None)
 
 
 class _InprocServer(Server):
@@ -78,12 +86,13 @@ class _InprocWire(Wire):
         self, method: str, path: str, data: object, headers: Mapping[str, str], timeout_s: float
     ) -> ResponseValues:
         """See ``Wire.send``. There is no timeout: handlers do not wait."""
-        endpoint = self._network.find(self._port)
-        if endpoint is None:
+        app = self._network.find(self._port)
+        if app is None:
             raise UnreachableError(f"{method} {path}: nothing listens on port {self._port} of the in-process network")
         body = dumps({} if data is None else data)
-        status, answer = endpoint.handle(method, self._base + path, headers, lambda: body)
-        return ResponseValues.from_body(status, answer)
+        with app.test_client() as client:
+            answer = client.open(f"{self._base}/{path.lstrip('/')}", method=method, data=body, headers=dict(headers))
+        return ResponseValues.from_body(answer.status_code, answer.get_data())
 
     def close(self) -> None:
         """Nothing is held."""

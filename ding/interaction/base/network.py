@@ -1,35 +1,51 @@
-"""The HTTP client of scripts: JSON over kept-alive connections, with retries."""
+"""The HTTP client of scripts: JSON over a session of ``requests``, with retries."""
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlencode
 
+from requests import HTTPError, Response
+
+from ding.interaction.base.addresses import join_http_address
 from ding.interaction.base.common import translate_dict_func
-from ding.interaction.base.http import HttpResponse, HttpWire
+from ding.interaction.base.http import RequestFailed, exchange, make_session
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.config import (
     DEFAULT_REQUEST_RETRIES,
     DEFAULT_REQUEST_RETRY_WAITING,
     DEFAULT_REQUEST_TIMEOUT,
 )
-from ding.interaction.errors import UnreachableError
-from ding.interaction.exception.response import HTTPError
 from ding.interaction.messages import dumps
 
 
 class HttpEngine:
-    """Sends JSON requests to one server. May be used by several threads."""
+    """Sends JSON requests to one server. May be used by several threads.
+
+    A subclass may override ``_base_headers``, ``_data_process`` and ``_error_handler``.
+
+    Args:
+        host: name or address of the server.
+        port: its port.
+        https: whether to talk over TLS.
+        path: first part of all paths.
+        tls: certificates; without it, those that the system trusts.
+    """
 
     def __init__(
         self, host: str, port: int, https: bool = False, path: str | None = None, *, tls: TlsConfig | None = None
     ) -> None:
-        self._wire = HttpWire(host, port, https, path, tls)
+        self._address = join_http_address(host, port, https, path)
+        #: The ``requests.Session`` behind the engine, for adapters, mocks and settings of your own.
+        self.session = make_session(tls)
 
     @property
     def address(self) -> str:
         """Scheme, host, port and base path."""
-        return self._wire.address
+        return self._address
+
+    def get_url(self, path: str | None = None) -> str:
+        """Return the URL of a path of the server."""
+        return f"{self._address}/{(path or '').lstrip('/')}"
 
     def request(
         self,
@@ -43,37 +59,61 @@ class HttpEngine:
         retry_waiting: float | None = None,
         *,
         timeout_s: float = DEFAULT_REQUEST_TIMEOUT,
-    ) -> HttpResponse:
-        """Send ``data`` (JSON, an empty object if None) and return the answer.
+    ) -> Response:
+        """Send ``data`` as JSON and return the answer.
 
-        A request that got no answer is sent again up to ``retries`` times (default 5), ``retry_waiting`` seconds apart
-        (default 1). An HTTP error is an answer and is not sent again.
+        A request that got no answer is sent again. An HTTP error is an answer, so it is not.
+
+        Args:
+            method: HTTP method.
+            path: path below the address of the engine.
+            data: a JSON value; an empty object when None.
+            headers: headers of this request.
+            params: query parameters.
+            raise_for_status: whether an answer of 400 or more is an error.
+            retries: how many further tries there are; 5 by default.
+            retry_waiting: seconds between two tries; 1 by default.
+            timeout_s: seconds to wait for an answer.
 
         Raises:
-            HTTPError: an answer of 400 or more, and ``raise_for_status``.
-            UnreachableError: no answer.
+            requests.HTTPError: an answer of 400 or more, and ``raise_for_status``.
+            UnreachableError: no answer; it is a ``requests.ConnectionError``, too.
             WireError: ``data`` cannot be sent as JSON.
         """
         left = DEFAULT_REQUEST_RETRIES if retries is None else retries
-        body = dumps({} if data is None else data)
-        if params:
-            path = f"{path}?{urlencode(params)}"
+        body = dumps(self._data_process({} if data is None else data))
+        sent = {**self._base_headers(), **(headers or {})}
         while True:
             try:
-                response = self._wire.exchange(method, path, body, headers or {}, timeout_s)
+                response = exchange(self.session, method, self.get_url(path), body, sent, timeout_s, params)
                 break
-            except UnreachableError:
+            except RequestFailed as error:
                 if left <= 0:
-                    raise
+                    return self._error_handler(error)
             left -= 1
             time.sleep(DEFAULT_REQUEST_RETRY_WAITING if retry_waiting is None else retry_waiting)
         if raise_for_status:
-            response.raise_for_status()
+            try:
+                response.raise_for_status()
+            except HTTPError as error:
+                return self._error_handler(error)
         return response
 
     def close(self) -> None:
         """Close the kept connections."""
-        self._wire.close()
+        self.session.close()
+
+    def _base_headers(self) -> Mapping[str, str]:
+        """Return the headers of each request."""
+        return {}
+
+    def _data_process(self, data: Any) -> Any:
+        """Return what is sent for the data of a request."""
+        return data
+
+    def _error_handler(self, error: Exception) -> Response:
+        """Raise the error of a request, or another one, or return an answer in its place."""
+        raise error
 
 
 def get_http_engine_class(
@@ -81,26 +121,26 @@ def get_http_engine_class(
     data_processor: Callable[[Any], Any] | None = None,
     http_error_gene: Callable[[HTTPError], Exception] | None = None,
 ) -> Callable[..., type[HttpEngine]]:
-    """A function that makes engine classes.
+    """Return a function that makes engine classes.
 
     ``get_http_engine_class(headers, ...)(*args)`` is a subclass of ``HttpEngine``. For each request it calls every
     function of ``headers`` with ``args`` for the value of that header, sends ``data_processor(data)``, and raises
-    ``http_error_gene(error)`` in place of an ``HTTPError``.
+    ``http_error_gene(error)`` in place of a ``requests.HTTPError``.
     """
     header_values = translate_dict_func(headers)
 
     def make(*args: Any, **kwargs: Any) -> type[HttpEngine]:
         class _HttpEngine(HttpEngine):
-            def request(self, method: str, path: str, data: object = None, *rest: Any, **options: Any) -> HttpResponse:
-                computed = {name: str(value) for name, value in header_values(*args, **kwargs).items()}
-                given = rest[0] if rest else options.pop("headers", None)
-                sent = (data or {}) if data_processor is None else data_processor(data or {})
-                try:
-                    return super().request(method, path, sent, {**computed, **(given or {})}, *rest[1:], **options)
-                except HTTPError as error:
-                    if http_error_gene is None:
-                        raise
+            def _base_headers(self) -> Mapping[str, str]:
+                return {name: str(value) for name, value in header_values(*args, **kwargs).items()}
+
+            def _data_process(self, data: Any) -> Any:
+                return data if data_processor is None else data_processor(data)
+
+            def _error_handler(self, error: Exception) -> Response:
+                if http_error_gene is not None and isinstance(error, HTTPError):
                     raise http_error_gene(error) from error
+                raise error
 
         return _HttpEngine
 

@@ -10,10 +10,10 @@ from ding.interaction.base.addresses import get_host_ip, join_http_address
 from ding.interaction.base.common import ControllableService, Counters
 from ding.interaction.base.endpoint import Answer, Call, Checks, Endpoint
 from ding.interaction.base.guard import TokenGuard
-from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.token import check_bind, resolve_run_token
 from ding.interaction.base.transport import Client, ErrorOf, Server, Target, Transport
+from ding.interaction.base.transports import resolve_transport
 from ding.interaction.config import (
     AUTO_PORT_TRIES,
     DEFAULT_CHANNEL,
@@ -110,8 +110,8 @@ class HttpService(ControllableService):
         self._server: Server | None = None
         self._life = threading.Lock()
         self._ended = threading.Event()
-        self._endpoint.add("GET", "/ping", self._handle_ping)
-        self._endpoint.add("DELETE", "/shutdown", self._handle_shutdown)
+        self._endpoint.add("GET", "/ping", lambda _: Answer("PONG!"), self._checks.own)
+        self._endpoint.add("DELETE", "/shutdown", self._handle_shutdown, self._checks.own)
 
     # What a subclass gives.
 
@@ -234,12 +234,7 @@ class HttpService(ControllableService):
         retries = self._retries if retries is None else retries
         return Client(self._transport.open(*target), headers, error_of, retries, self._retry_waiting)
 
-    def _handle_ping(self, call: Call) -> Answer:
-        self._checks.own(call)
-        return Answer("PONG!")
-
-    def _handle_shutdown(self, call: Call) -> Answer:
-        self._checks.own(call)
+    def _handle_shutdown(self, _call: Call) -> Answer:
         self.shutdown()
         return Answer("The service shuts down.")
 

@@ -39,10 +39,3 @@ class TlsConfig:
             context.load_verify_locations(self.cafile)
             context.verify_mode = ssl.CERT_REQUIRED
         return context
-
-    def client_context(self) -> ssl.SSLContext:
-        """For a client: checks servers against ``cafile``; with ``mutual`` it shows the own certificate."""
-        context = ssl.create_default_context(cafile=self.cafile)
-        if self.mutual and self.certfile is not None:
-            context.load_cert_chain(self.certfile, self.keyfile)
-        return context

@@ -25,9 +25,12 @@ MAX_CONTROL_BYTES = 2**20
 # is the number of values, not that of bytes.
 MAX_JSON_DEPTH = 64
 MAX_JSON_SIGNS = 2**19
-# A request that is not complete this long after its headers is given up (slow clients). The headers themselves have to
-# be there sooner, on a new connection counted from its beginning on.
+MAX_HEADER_BYTES = 16 * 2**10
+# How many connections a server holds at once, and how long it keeps one on which nothing arrives. Peers that are closed
+# for that connect again.
+MAX_CONNECTIONS = 1000
+IDLE_SECONDS = 20.0
+# Over TLS: how long a worker thread waits for the next part of a request.
 MAX_REQUEST_SECONDS = 30.0
-HEADER_SECONDS = 5.0
 # How many ports ``port='auto'`` tries, upwards from the default one.
 AUTO_PORT_TRIES = 64

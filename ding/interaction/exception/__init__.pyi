@@ -1,3 +1,5 @@
+from requests import HTTPError as HTTPError
+
 from ding.interaction.errors import ConnectionLost as ConnectionLost
 from ding.interaction.errors import ConnectTimeout as ConnectTimeout
 from ding.interaction.errors import InteractionError as InteractionError
@@ -14,7 +16,6 @@ from ding.interaction.exception.response import BodyTooLarge as BodyTooLarge
 from ding.interaction.exception.response import EnrolLater as EnrolLater
 from ding.interaction.exception.response import EnrolRefused as EnrolRefused
 from ding.interaction.exception.response import HeadersTooLarge as HeadersTooLarge
-from ding.interaction.exception.response import HTTPError as HTTPError
 from ding.interaction.exception.response import IncarnationFenced as IncarnationFenced
 from ding.interaction.exception.response import InternalError as InternalError
 from ding.interaction.exception.response import MasterChannelInvalid as MasterChannelInvalid

@@ -9,19 +9,11 @@ from ding.interaction.messages import Response, ResponseValues, get_values_from_
 
 
 class ErrorWithResponse(Protocol):
-    """An exception that carries an answer: ``HTTPError``, or that of another HTTP client, as ``requests``."""
+    """An exception that carries an answer: ``requests.HTTPError``, or that of another HTTP client."""
 
     @property
     def response(self) -> Response | None:
         """The answer."""
-
-
-class HTTPError(InteractionError):
-    """An ``HttpEngine`` got an answer with a status of 400 or more."""
-
-    def __init__(self, message: str = "", response: Response | None = None) -> None:
-        super().__init__(message)
-        self.response = response
 
 
 def values_of(error: ErrorWithResponse | ResponseValues) -> ResponseValues:

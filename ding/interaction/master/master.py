@@ -122,15 +122,16 @@ class Master(ConnectionHooks, HttpService):
         )
         self._enrol_lock = threading.Lock()
         self._enrolling: set[tuple[str, str]] = set()
-        self._endpoint.add("GET", "/slave/heartbeat", self._handle_heartbeat, for_workers=True)
+        add, checks = self._endpoint.add, self._checks
+        add("GET", "/slave/heartbeat", self._handle_heartbeat, checks.peer, for_workers=True)
         for path, completed in (("/slave/task/complete", True), ("/slave/task/fail", False)):
             handle = partial(self._handle_result, completed=completed)
-            self._endpoint.add("PUT", path, handle, large=True, for_workers=True)
-        self._endpoint.add("DELETE", "/slave/leave", self._handle_leave, for_workers=True)
-        self._endpoint.add("POST", "/slave/enrol", self._handle_enrol, for_workers=True)
-        self._endpoint.add("GET", "/status", self._handle_status)
+            add("PUT", path, handle, checks.peer, large=True, for_workers=True)
+        add("DELETE", "/slave/leave", self._handle_leave, checks.peer, for_workers=True)
+        add("POST", "/slave/enrol", self._handle_enrol, checks.channel, for_workers=True)
+        add("GET", "/status", lambda _: Answer("The status of the run.", self._status()), checks.alive)
         if scale is not None:
-            self._endpoint.add("POST", "/scale", lambda call: Answer("", scale(call.body(Scale).collectors)))
+            add("POST", "/scale", lambda call: Answer("", scale(call.body(Scale).collectors)))
         self._last_check: float | None = None
         self._watch = threading.Thread(target=self._watch_slaves, name="heartbeat-check", daemon=True)
 
@@ -228,7 +229,7 @@ class Master(ConnectionHooks, HttpService):
     # Answers.
 
     def _connection_of(self, call: Call) -> Connection:
-        connection = self._registry.by_token(self._checks.peer(call))
+        connection = self._registry.by_token(call.token)
         if connection is None or (call.worker is not None and call.worker.name != connection.name):
             text = "The connection is over, or was never made."
             raise ResponsibleException(MasterErrorCode.SLAVE_TOKEN_INVALID, text, status_code=403)
@@ -268,12 +269,7 @@ class Master(ConnectionHooks, HttpService):
         self._callbacks.put(task.finish(completed, message.result, message.message))
         return Answer("The result is taken.")
 
-    def _handle_status(self, call: Call) -> Answer:
-        self._checks.alive()
-        return Answer("The status of the run.", self._status())
-
     def _handle_enrol(self, call: Call) -> Answer:
-        self._checks.channel(call)
         message = call.body(Enrol)
         worker = (message.name, message.role, message.address, message.incarnation, message.resource)
         if call.worker is not None and call.worker != (message.role, message.name):

@@ -118,9 +118,9 @@ class Slave(HttpService):
         self._incarnation = secrets.token_hex(8) if incarnation is None else incarnation
         self._state = LinkState()
         self._slots = TaskSlots(max_tasks, self._run_job, self._report)
-        self._endpoint.add("POST", "/connect", self._handle_connect)
-        self._endpoint.add("DELETE", "/disconnect", self._handle_disconnect)
-        self._endpoint.add("POST", "/task/new", self._handle_task, large=True)
+        self._endpoint.add("POST", "/connect", self._handle_connect, self._checks.peer)
+        self._endpoint.add("DELETE", "/disconnect", self._handle_disconnect, self._checks.peer)
+        self._endpoint.add("POST", "/task/new", self._handle_task, self._checks.peer, large=True)
         self._announcer: Announcer | None = None
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
@@ -244,16 +244,15 @@ class Slave(HttpService):
     # Answers.
 
     def _link_of(self, call: Call) -> Link:
-        token = self._checks.peer(call)
         link = self._state.current
         if link is None:
             raise _error(SlaveErrorCode.SLAVE_NOT_CONNECTED, "No master is connected.", 400)
-        if not same_token(token, link.token):
+        if not same_token(call.token, link.token):
             raise _error(SlaveErrorCode.MASTER_TOKEN_INVALID, "The token is not that of the connected master.", 403)
         return link
 
     def _handle_connect(self, call: Call) -> Answer:
-        token = self._checks.peer(call)
+        token = call.token
         welcome = Answer("The master is connected.", {"incarnation": self._incarnation})
         link = self._state.current
         if link is not None:

@@ -3,12 +3,10 @@
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from ding.interaction import InteractionError
-from ding.interaction.base import split_http_address
-from ding.interaction.base.http import HttpWire
-from ding.interaction.messages import AnswerBody, convert, dumps, loads
+from ding.interaction.base import HttpEngine, split_http_address
+from ding.interaction.messages import AnswerBody, convert, loads
 from ding.utils import did_you_mean
 from ding.worker.coordinator.errors import OperatorError
 
@@ -54,7 +52,7 @@ class OperatorServer:
         namespace: str | None = None,
         name: str | None = None,
     ) -> None:
-        self._wire = HttpWire(host, port or (443 if https else 80), https)
+        self._engine = HttpEngine(host, port or (443 if https else 80), https)
         self._api_version = api_version.strip("/")
         environ = os.environ
         self._namespace = environ.get("KUBERNETES_POD_NAMESPACE", "default") if namespace is None else namespace
@@ -94,7 +92,7 @@ class OperatorServer:
 
     def close(self) -> None:
         """Close the connections."""
-        self._wire.close()
+        self._engine.close()
 
     def _who(self) -> dict[str, str]:
         return {"namespace": self._namespace, self._worker_type: self._name}
@@ -102,12 +100,14 @@ class OperatorServer:
     def _request(
         self, method: str, path: str, params: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> OperatorAnswer:
-        path = f"/{self.api_version}{path}?{urlencode(params)}" if params else f"/{self.api_version}{path}"
+        path = f"/{self.api_version}{path}"
         try:
-            response = self._wire.exchange(method, path, None if body is None else dumps(body), {}, _TIMEOUT_S)
+            response = self._engine.request(
+                method, path, body, params=params, raise_for_status=False, retries=0, timeout_s=_TIMEOUT_S
+            )
             answer = convert(loads(response.content), _Body, "answer")
         except (InteractionError, ValueError) as error:
-            raise OperatorError(f"{method} {self._wire.address}{path}: {error}") from error
+            raise OperatorError(f"{method} {self._engine.address}{path}: {error}") from error
         return OperatorAnswer(answer.success, answer.code, answer.message or "", answer.data)
 
 

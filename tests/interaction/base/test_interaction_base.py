@@ -36,9 +36,9 @@ from ding.interaction.base import (
 )
 from ding.interaction.base.endpoint import Answer, Endpoint
 from ding.interaction.base.guard import TokenGuard
-from ding.interaction.base.http import HttpTransport, resolve_transport
-from ding.interaction.base.server import HttpServer
+from ding.interaction.base.http import HttpTransport
 from ding.interaction.base.transport import Client
+from ding.interaction.base.transports import resolve_transport
 from ding.interaction.exception import (
     HTTPError,
     InteractionError,
@@ -181,7 +181,7 @@ def server():
     endpoint = Endpoint(TokenGuard(None))
     endpoint.add("POST", "/echo", lambda call: Answer("echo", {"body": call.body(dict), "x": call.header("X")}))
     endpoint.add("GET", "/refuse", lambda call: refuse())
-    server = HttpServer(endpoint, "127.0.0.1", 0)
+    server = HttpTransport().serve(endpoint, "127.0.0.1", 0)
     yield server
     server.close()
     server.close()

@@ -18,10 +18,10 @@ from ding.interaction.base.addresses import split_http_address
 from ding.interaction.base.endpoint import Answer as HttpAnswer
 from ding.interaction.base.endpoint import Call, ResponsibleException
 from ding.interaction.base.guard import TokenGuard
-from ding.interaction.base.http import resolve_transport
 from ding.interaction.base.service import HttpService
 from ding.interaction.base.token import resolve_run_token
 from ding.interaction.base.transport import Client, Transport
+from ding.interaction.base.transports import resolve_transport
 from ding.interaction.config import DEFAULT_SLAVE_PORT
 from ding.interaction.exception.response import SlaveErrorCode, get_slave_exception_by_error
 from ding.interaction.messages import Identifier
@@ -97,8 +97,8 @@ class ShardServer(HttpService):
         self._lock = threading.Lock()
         #: Number of messages that were done.
         self.asked = 0
-        self._endpoint.add("POST", "/shard/begin", self._handle_begin)
-        self._endpoint.add("POST", "/shard/ask", self._handle_ask, large=True)
+        self._endpoint.add("POST", "/shard/begin", self._handle_begin, self._checks.alive)
+        self._endpoint.add("POST", "/shard/ask", self._handle_ask, self._checks.alive, large=True)
         self._endpoint.add("POST", "/shard/end", self._handle_end)
 
     def _stop(self) -> None:
@@ -108,7 +108,6 @@ class ShardServer(HttpService):
             self._lives.clear()
 
     def _handle_begin(self, call: Call) -> HttpAnswer:
-        self._checks.alive()
         body = call.body(Begin)
         with self._lock:
             former = self._lives.pop(body.spec.buffer_id, None)
@@ -118,7 +117,6 @@ class ShardServer(HttpService):
         return HttpAnswer()
 
     def _handle_ask(self, call: Call) -> HttpAnswer:
-        self._checks.alive()
         body = call.body(Ask)
         with self._lock:
             life = self._found(body.buffer, body.life)

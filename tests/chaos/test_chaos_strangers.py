@@ -65,8 +65,8 @@ def test_a_thousand_connections_without_a_token_do_not_hold_up_a_run(run, tmp_pa
         undisturbed.append(iterations(run, SECONDS))
         with attack(port, REQUESTS[kind]):
             attacked.append(iterations(run, SECONDS))
-            assert len(os.listdir(f"{coordinator}/fd")) < 512
-            assert len(os.listdir(f"{coordinator}/task")) < 300
+            assert len(os.listdir(f"{coordinator}/fd")) < CONNECTIONS + 512
+            assert len(os.listdir(f"{coordinator}/task")) < 100
     print(f"{kind}: train iterations per second {undisturbed}, with strangers {attacked}")
     assert sum(attacked) > sum(undisturbed) / 2
     assert run.status("tasks")["requeued"] == 0

@@ -28,7 +28,7 @@ MAX_JSON_SIGNS = 2**19
 MAX_HEADER_BYTES = 16 * 2**10
 # How many connections a server holds at once, and how long it keeps one on which nothing arrives. Peers that are closed
 # for that connect again.
-MAX_CONNECTIONS = 1000
+MAX_CONNECTIONS = 2000
 IDLE_SECONDS = 20.0
 # Over TLS: how long a worker thread waits for the next part of a request.
 MAX_REQUEST_SECONDS = 30.0

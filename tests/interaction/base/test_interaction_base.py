@@ -11,6 +11,8 @@ import time
 
 import flask
 import pytest
+import requests
+import responses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +26,7 @@ from ding.interaction.base import (
     TlsConfig,
     default_func,
     failure_response,
+    flask_response,
     get_host_ip,
     get_http_engine_class,
     get_values_from_response,
@@ -235,6 +238,45 @@ def test_http_engine_tries_again(server):
     engine.close()
 
 
+@responses.activate
+def test_mocks_of_requests_work_for_the_engine():
+    responses.post("http://worker:5/api/echo", json={"success": True, "code": 0, "message": "", "data": 7})
+    responses.get("http://worker:5/api/gone", body=requests.ConnectionError("mocked"))
+    responses.get("http://worker:5/api/refused", status=403, json={"success": False, "code": 9, "message": "no"})
+    engine = HttpEngine("worker", 5, path="/api")
+    answer = engine.request("POST", "echo", {"a": 1}, params={"x": "y"})
+    assert isinstance(answer, requests.Response)
+    assert get_values_from_response(answer).data == 7
+    assert responses.calls[0].request.url == engine.get_url("echo") + "?x=y"
+    assert json.loads(responses.calls[0].request.body) == {"a": 1}
+    with pytest.raises(requests.RequestException, match="mocked") as caught:
+        engine.request("GET", "gone", retries=1, retry_waiting=0.0)
+    assert isinstance(caught.value, UnreachableError)
+    assert len(responses.calls) == 3
+    with pytest.raises(requests.HTTPError) as refused:
+        engine.request("GET", "refused")
+    assert refused.value.response.status_code == 403
+
+
+@responses.activate
+def test_an_engine_of_ones_own_adds_headers_and_handles_errors():
+    class Engine(HttpEngine):
+        def _base_headers(self):
+            return {"X": "1"}
+
+        def _data_process(self, data):
+            return {"wrapped": data}
+
+        def _error_handler(self, error):
+            raise KeyError(str(error)) from error
+
+    responses.get("http://worker:5/a", status=500)
+    with pytest.raises(KeyError, match="500"):
+        Engine("worker", 5).request("GET", "a", "text")
+    sent = responses.calls[0].request
+    assert (sent.headers["X"], json.loads(sent.body)) == ("1", {"wrapped": "text"})
+
+
 class ScriptedServer:
     """Answers each request with the next of some texts, as they are."""
 
@@ -338,6 +380,13 @@ def test_transports_by_name():
     for bad in ({}, {"certfile": "x", "mutual": True}):
         with pytest.raises(ValueError):
             TlsConfig(**bad)
+
+
+def test_flask_response():
+    with flask.Flask("test").app_context():
+        fine, failed = flask_response(True, data=1), flask_response(False, code=0)
+    assert fine.get_json() == {"success": True, "code": 0, "message": "Success.", "data": 1}
+    assert failed.get_json() == {"success": False, "code": 1, "message": "Failed.", "data": None}
 
 
 def test_answers_of_flask_views():

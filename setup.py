@@ -15,7 +15,6 @@ CORE = [
     "flask>=3.0",
     "requests>=2.32",
     "waitress>=3.0.1",
-    "cheroot>=11.0",
     "msgspec>=0.19",
     "safetensors>=0.4",
     "click>=8.1",
@@ -38,6 +37,7 @@ EXTRAS = {
     "hdf5": ["h5py>=3.10"],
     "offline": ["h5py>=3.10", "minari>=0.5"],
     "redis": ["redis>=5.0"],
+    "tls": ["cheroot>=11.0"],
     "ray": ["ray[default]>=2.60"],
     "sweep": ["optuna>=4.0", "matplotlib>=3.8"],
     "onnx": ["onnx>=1.16", "onnxscript>=0.3", "onnxruntime>=1.18"],
@@ -53,6 +53,7 @@ EXTRAS["test"] = [
     *EXTRAS["offline"],
     *EXTRAS["pettingzoo"],
     *EXTRAS["redis"],
+    *EXTRAS["tls"],
 ]
 EXTRAS["docs"] = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 EXTRAS["dev"] = [

@@ -1,17 +1,19 @@
 """The page of ``ding board``, and the JSON that it asks for."""
 
+import contextlib
 import json
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cheroot.wsgi import Server
 from flask import Flask, Response, abort, request, send_file
+from waitress.server import create_server
 
 from ding.entry.board.curves import AXES, mean_curves, run_curves
 from ding.entry.board.runs import RETURN_METRICS, BoardRun, BoardRuns
 from ding.entry.view.status import finite
+from ding.interaction.base.server import listen
 from ding.interaction.base.token import same_token
 
 _STATIC = Path(__file__).parent / "static"
@@ -134,13 +136,11 @@ def serve_board(folders: Sequence[Path], host: str, port: int, ready: Callable[[
     """
     token = secrets.token_urlsafe(24)
     names = ("127.0.0.1", "localhost", host)
-    server = Server((host, port), board_app([folder.resolve() for folder in folders], token, names), numthreads=4)
-    server.prepare()
-    try:
-        ready(f"http://{host}:{server.bind_addr[1]}/?token={token}")
-        server.serve()
-    finally:
-        server.stop()
+    app = board_app([folder.resolve() for folder in folders], token, names)
+    with contextlib.closing(listen(host, port)) as listening:
+        server = create_server(app, sockets=[listening], clear_untrusted_proxy_headers=False, ident=None)
+        ready(f"http://{host}:{listening.getsockname()[1]}/?token={token}")
+        server.run()  # until an interrupt, which it takes
 
 
 def _json(content: object) -> Response:

@@ -56,7 +56,8 @@ def board(
     except OSError as error:
         raise ConfigValueError(f"--host {host} --port {port}: cannot listen there: {error}") from error
     except KeyboardInterrupt:
-        echo("The board has ended.")
+        pass  # before the server ran
+    echo("The board has ended.")
 
 
 def _tensorboard(folders: Sequence[Path], host: str, port: int) -> None:

@@ -15,6 +15,7 @@ from ding.interaction.base.transport import Server, Transport, Wire
 from ding.interaction.errors import UnreachableError
 from ding.interaction.exception.response import ProtocolErrorCode
 from ding.interaction.messages import ResponseValues, dumps
+from ding.utils.import_helper import require_extra
 
 _KEPT_CONNECTIONS = 32
 # A server or a proxy refuses these before the application sees them, and its answer is no JSON.
@@ -109,11 +110,14 @@ class HttpTransport(Transport):
     def serve(self, endpoint: Endpoint, host: str, port: int) -> Server:
         """See ``Transport.serve``."""
         # Start-up time: only a process that serves needs Flask and a server.
-        from ding.interaction.base.server import PlainServer, TlsServer
+        from ding.interaction.base.server import PlainServer
         from ding.interaction.base.wsgi import service_app
 
         app = service_app(endpoint)
         if self._tls is not None and self.https:
+            require_extra("cheroot", "tls")
+            from ding.interaction.base.tls_server import TlsServer
+
             return TlsServer(app, host, port, endpoint.max_body_bytes, self._tls.server_context())
         return PlainServer(app, host, port, endpoint.max_body_bytes)
 

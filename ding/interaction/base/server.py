@@ -1,34 +1,22 @@
-"""The WSGI server of a service: ``waitress``, or ``cheroot`` where connections are encrypted.
+"""The WSGI server of a service: ``waitress``, as it comes, through its settings.
 
-Both are used as they come, through their settings. ``waitress`` reads all connections in one thread and hands a request
-to a worker thread once it is complete, so idle and slow clients cost a file descriptor each and no thread. It has no
-TLS; ``cheroot`` has, and reads a request in the worker thread that answers it. SECURITY.md has the limits of both, and
-what a reverse proxy adds.
+It reads all connections in one thread and hands a request to a worker thread once it is complete, so idle and slow
+clients cost a file descriptor each and no thread. It has no TLS; ``tls_server.py`` has. SECURITY.md has the limits of
+both, and what a reverse proxy adds.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import socket
-import ssl
 import threading
 from typing import TYPE_CHECKING, Any
 
-import cheroot.wsgi
 import waitress.wasyncore
-from cheroot.makefile import MakeFile
-from cheroot.ssl import Adapter
 from waitress.server import create_server
 
 from ding.interaction.base.transport import Server
-from ding.interaction.config import (
-    GLOBAL_HOST,
-    IDLE_SECONDS,
-    MAX_CONNECTIONS,
-    MAX_HEADER_BYTES,
-    MAX_REQUEST_SECONDS,
-)
+from ding.interaction.config import GLOBAL_HOST, IDLE_SECONDS, MAX_CONNECTIONS, MAX_HEADER_BYTES
 from ding.interaction.errors import PortTakenError
 
 try:
@@ -39,10 +27,8 @@ except ImportError:  # Windows has no limit that could be raised
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-_THREADS = 16
-_TLS_THREADS = 64
+_THREADS = 8
 _BACKLOG = 1024
-_LOOK_SECONDS = 0.1
 # Room for files that are not connections.
 _OTHER_FILES = 512
 _CLEANUP_SECONDS = 2
@@ -64,7 +50,7 @@ class PlainServer(Server):
     """
 
     def __init__(self, app: WSGIApplication, host: str, port: int, max_body_bytes: int) -> None:
-        listening = _listen(host, port)
+        listening = listen(host, port)
         self.host, self.port = host, int(listening.getsockname()[1])
         self._closing = threading.Event()
         self._sockets: dict[int, Any] = {}
@@ -102,69 +88,7 @@ class PlainServer(Server):
         waitress.wasyncore.close_all(self._sockets, ignore_all=True)
 
 
-class TlsServer(Server):
-    """The same over TLS.
-
-    Args:
-        context: certificates and protocol versions.
-    """
-
-    def __init__(
-        self, app: WSGIApplication, host: str, port: int, max_body_bytes: int, context: ssl.SSLContext
-    ) -> None:
-        self._server = cheroot.wsgi.Server(
-            (host or GLOBAL_HOST, port),
-            app,
-            numthreads=_TLS_THREADS,
-            request_queue_size=_BACKLOG,
-            timeout=int(MAX_REQUEST_SECONDS),
-            shutdown_timeout=_CLOSE_SECONDS,
-        )
-        self._server.ssl_adapter = _Tls(context)
-        self._server.max_request_header_size = MAX_HEADER_BYTES
-        self._server.max_request_body_size = max_body_bytes
-        self._server.keep_alive_conn_limit = MAX_CONNECTIONS
-        self._server.expiration_interval = _LOOK_SECONDS
-        try:
-            self._server.prepare()
-        except OSError as error:
-            if os.strerror(errno.EADDRINUSE) in str(error):
-                raise _taken(host, port) from error
-            raise
-        self.host, self.port = host, int(self._server.bind_addr[1])
-        self._thread = threading.Thread(target=self._server.serve, name=f"https-{self.port}", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Finish the answers that are under way (up to 5 seconds), then free the port."""
-        self._server.stop()
-        self._thread.join(_CLOSE_SECONDS)
-
-
-class _Tls(Adapter):
-    """Encrypts connections. The handshake belongs to the first read, in the thread of the connection."""
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self.context = context
-
-    def bind(self, sock: socket.socket) -> socket.socket:
-        """Return the socket that listens."""
-        return sock
-
-    def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
-        """Return the encrypted side of a new connection."""
-        return self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False), self.get_environ()
-
-    def get_environ(self) -> dict[str, str]:
-        """Return what the application sees of the encryption."""
-        return {"wsgi.url_scheme": "https"}
-
-    def makefile(self, sock: socket.socket, mode: str = "r", bufsize: int = -1) -> Any:
-        """Return the socket as a file."""
-        return MakeFile(sock, mode, bufsize)
-
-
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens; its port may be taken again as soon as it is closed."""
     found = socket.getaddrinfo(host or GLOBAL_HOST, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, proto, _, address = found[0]
@@ -178,7 +102,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         if error.errno == errno.EADDRINUSE:
-            raise _taken(host, port) from error
+            raise taken(host, port) from error
         raise
     return listening
 
@@ -195,6 +119,7 @@ def _connection_limit() -> int:
     return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, max(16, soft - _OTHER_FILES))
 
 
-def _taken(host: str, port: int) -> PortTakenError:
+def taken(host: str, port: int) -> PortTakenError:
+    """Return the error of a port that is in use."""
     text = f"port {port} of {host or 'all addresses'} is taken; give another one, 0 or 'auto'"
     return PortTakenError(errno.EADDRINUSE, text)

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ding.interaction import InteractionError
-from ding.interaction.base import HttpEngine, split_http_address
-from ding.interaction.messages import AnswerBody, convert, loads
+from ding.interaction.base import join_http_address, split_http_address
+from ding.interaction.base.http import exchange, make_session
+from ding.interaction.messages import AnswerBody, convert, dumps, loads
 from ding.utils import did_you_mean
 from ding.worker.coordinator.errors import OperatorError
 
@@ -52,7 +53,8 @@ class OperatorServer:
         namespace: str | None = None,
         name: str | None = None,
     ) -> None:
-        self._engine = HttpEngine(host, port or (443 if https else 80), https)
+        self._address = join_http_address(host, port or (443 if https else 80), https)
+        self._session = make_session()
         self._api_version = api_version.strip("/")
         environ = os.environ
         self._namespace = environ.get("KUBERNETES_POD_NAMESPACE", "default") if namespace is None else namespace
@@ -92,7 +94,7 @@ class OperatorServer:
 
     def close(self) -> None:
         """Close the connections."""
-        self._engine.close()
+        self._session.close()
 
     def _who(self) -> dict[str, str]:
         return {"namespace": self._namespace, self._worker_type: self._name}
@@ -102,12 +104,11 @@ class OperatorServer:
     ) -> OperatorAnswer:
         path = f"/{self.api_version}{path}"
         try:
-            response = self._engine.request(
-                method, path, body, params=params, raise_for_status=False, retries=0, timeout_s=_TIMEOUT_S
-            )
+            sent = None if body is None else dumps(body)
+            response = exchange(self._session, method, f"{self._address}{path}", sent, {}, _TIMEOUT_S, params)
             answer = convert(loads(response.content), _Body, "answer")
         except (InteractionError, ValueError) as error:
-            raise OperatorError(f"{method} {self._engine.address}{path}: {error}") from error
+            raise OperatorError(f"{method} {self._address}{path}: {error}") from error
         return OperatorAnswer(answer.success, answer.code, answer.message or "", answer.data)
 
 

@@ -64,7 +64,7 @@ LAZY_MODULES = {
     ("ding/interaction/base/transports.py", "ding.interaction.base.http"): "start-up time: brings requests",
 }
 # Packages that come with another one that is declared.
-COMES_WITH = {"werkzeug": "flask"}
+COMES_WITH = {"werkzeug": "flask", "urllib3": "requests"}
 # Declared names of packages whose import name is another.
 IMPORT_NAMES = {"opencv-python-headless": "cv2", "ale-py": "ale_py", "imageio-ffmpeg": "imageio_ffmpeg"}
 

@@ -1,4 +1,4 @@
-"""The transport over HTTP/1.1, perhaps with TLS: Flask behind a WSGI server, and ``requests`` as the client."""
+"""The transport over HTTP/1.1, perhaps with TLS: Flask behind a WSGI server, and the pool beneath ``requests``."""
 
 import ssl
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 import requests
+import urllib3
 from requests.adapters import HTTPAdapter
 
 from ding.interaction.base.addresses import join_http_address
@@ -73,35 +74,53 @@ def exchange(
 
 
 class HttpWire(Wire):
-    """The kept-alive connections to one server; may be used by several threads. Redirects are not followed."""
+    """The kept-alive connections to one server; may be used by several threads. Redirects are not followed.
+
+    These are the calls of a run's own processes, hundreds per second. They use the connection pool beneath
+    ``requests``, because a session costs 0.2 ms more per call.
+    """
 
     def __init__(
         self, host: str, port: int, https: bool = False, path: str | None = None, tls: TlsConfig | None = None
     ) -> None:
         self.address = join_http_address(host, port, https, path)
-        self._session = make_session(tls)
+        self._path = f"/{(path or '').strip('/')}".rstrip("/")
+        self._pool: urllib3.HTTPConnectionPool
+        if https:
+            context = ssl.create_default_context() if tls is None else tls.client_context()
+            self._pool = urllib3.HTTPSConnectionPool(
+                host.strip("[]"), port, maxsize=_KEPT_CONNECTIONS, ssl_context=context
+            )
+        else:
+            self._pool = urllib3.HTTPConnectionPool(host.strip("[]"), port, maxsize=_KEPT_CONNECTIONS)
 
     def send(
         self, method: str, path: str, data: object, headers: Mapping[str, str], timeout_s: float
     ) -> ResponseValues:
         """See ``Wire.send``."""
         body = dumps({} if data is None else data)
-        response = exchange(self._session, method, f"{self.address}/{path.lstrip('/')}", body, headers, timeout_s)
+        sent = {"Content-Type": "application/json", **headers}
+        path = f"{self._path}/{path.lstrip('/')}"
         try:
-            return ResponseValues.from_body(response.status_code, response.content)
+            response = self._pool.urlopen(method, path, body, sent, retries=False, redirect=False, timeout=timeout_s)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise UnreachableError(f"{method} {self.address}{path}: {type(error).__name__}: {error}") from error
+        try:
+            return ResponseValues.from_body(response.status, response.data)
         except ValueError as error:
-            if response.status_code in _REFUSED_BY_SERVER:
-                code = _REFUSED_BY_SERVER[response.status_code]
-                return ResponseValues(response.status_code, False, code, response.reason or "", None)
+            if response.status in _REFUSED_BY_SERVER:
+                return ResponseValues(
+                    response.status, False, _REFUSED_BY_SERVER[response.status], response.reason or "", None
+                )
             raise UnreachableError(f"{method} {self.address}{path}: the answer is no JSON") from error
 
     def close(self) -> None:
         """Close the kept connections."""
-        self._session.close()
+        self._pool.close()
 
 
 class HttpTransport(Transport):
-    """A Flask application behind a WSGI server, and ``requests`` as the client; over TLS when configured."""
+    """A Flask application behind a WSGI server, and the connection pool of ``requests``; over TLS when configured."""
 
     def __init__(self, tls: TlsConfig | None = None) -> None:
         self._tls = tls

@@ -7,6 +7,7 @@ both, and what a reverse proxy adds.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import threading
@@ -79,7 +80,8 @@ class PlainServer(Server):
         if not self._closing.is_set():
             self._server.task_dispatcher.shutdown(timeout=_CLOSE_SECONDS)
             self._closing.set()
-            self._server.pull_trigger()  # type: ignore[union-attr]
+            with contextlib.suppress(OSError):  # the thread has looked by itself meanwhile
+                self._server.pull_trigger()  # type: ignore[union-attr]
         self._thread.join(_CLOSE_SECONDS)
 
     def _serve(self) -> None:

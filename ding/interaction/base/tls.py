@@ -39,3 +39,12 @@ class TlsConfig:
             context.load_verify_locations(self.cafile)
             context.verify_mode = ssl.CERT_REQUIRED
         return context
+
+    def client_context(self) -> ssl.SSLContext:
+        """Return the context of a client: it checks servers against ``cafile``, and with ``mutual`` shows its own
+        certificate.
+        """
+        context = ssl.create_default_context(cafile=self.cafile)
+        if self.mutual and self.certfile is not None:
+            context.load_cert_chain(self.certfile, self.keyfile)
+        return context

@@ -29,6 +29,7 @@ def configs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     main, create = deepcopy(parallel_test_main_config), deepcopy(parallel_test_create_config)
     main.exp_name = "exp"
+    main.env.update(evaluator_env_num=5, n_evaluator_episode=5)
     own = without_roles(*load_input((main, create)))
     cfg = compile_config(own[0], auto=True, create_cfg=own[1], save_cfg=False)
     save_checkpoint(CHECKPOINT, create_policy(cfg.policy).learn_mode.state_dict(), {"train_iter": 8})

@@ -3,6 +3,7 @@ collector is lost.
 """
 
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ class Run:
     """A coordinator, a learner and two collectors of this process over planes of a kind."""
 
     def __init__(self, planes, name):
-        main, create = EasyDict(parallel_test_main_config), EasyDict(parallel_test_create_config)
+        main, create = deepcopy(parallel_test_main_config), deepcopy(parallel_test_create_config)
         main.env.update(collector_env_num=ENVS, collector_episode_num=5, evaluator_env_num=1, stop_value=10**9)
         main.policy = EasyDict(
             model={"obs_shape": 4, "action_shape": 2, "action_space": "discrete", **SIZES},

@@ -70,7 +70,7 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
             self.env.seed(seed)
         elif seed is not None and isinstance(self.unwrapped, gymnasium.Env):
             gymnasium.Env.reset(self.unwrapped, seed=seed)  # its ``np_random``
-        return split_reset(self.env.reset(**kwargs))
+        return split_reset(self.env.reset(**kwargs), getattr(self.env, "observation_space", None))
 
     def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step, always with 5 fields."""
@@ -177,11 +177,24 @@ def resets_as_gymnasium(env: gymnasium.Env[Any, Any]) -> bool:
     return accepts(env.reset, "seed") and accepts(env.reset, "options") and "return_info" not in named
 
 
-def split_reset(result: object) -> tuple[Any, dict[str, Any]]:
-    """``(obs, info)`` from the result of a reset of either API."""
+def split_reset(result: object, space: Any = None) -> tuple[Any, dict[str, Any]]:
+    """Return ``(obs, info)`` from the result of a reset of either API.
+
+    Args:
+        result: what ``reset`` returned.
+        space: observation space, which tells an observation of two parts, of which the second is a dict, from the pair
+            of an observation and an info.
+    """
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
-        return result
+        parts = getattr(space, "spaces", None)
+        inner = getattr(parts[1], "spaces", None) if isinstance(parts, (tuple, list)) and len(parts) == 2 else None
+        is_bare = isinstance(inner, Mapping) and inner.keys() == result[1].keys() and not _is_pair(result[0])
+        return (result, {}) if is_bare else result
     return result, {}
+
+
+def _is_pair(obs: object) -> bool:
+    return isinstance(obs, (tuple, list)) and len(obs) == 2 and isinstance(obs[1], dict)
 
 
 def convert_space(space: Any, to: Any = gymnasium.spaces) -> Any:

@@ -6,6 +6,7 @@ from types import ModuleType, SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from ding.envs import BaseEnvManager, DingEnvWrapper
 from ding.envs.env_wrappers import (
@@ -13,6 +14,7 @@ from ding.envs.env_wrappers import (
     ClipRewardWrapper,
     EvalEpisodeReturnWrapper,
     FrameStackWrapper,
+    GymToGymnasiumWrapper,
     ObsTransposeWrapper,
 )
 
@@ -227,3 +229,20 @@ def test_observation_wrappers_of_ours_around_an_env_of_gym():
             return np.zeros((4, 6, 3), np.uint8)
 
     assert ObsTransposeWrapper(Frames()).reset().shape == (3, 4, 6)
+
+
+@pytest.mark.parametrize("with_info", [False, True])
+def test_an_observation_of_two_parts_is_not_taken_for_an_observation_and_an_info(with_info):
+    space = spaces.Tuple([spaces.Discrete(9), spaces.Dict(x=spaces.Discrete(5))])
+
+    class TwoParts:
+        observation_space, action_space = space, spaces.Discrete(2)
+
+        def reset(self):
+            return ((3, {"x": 4}), {"note": 1}) if with_info else (3, {"x": 4})
+
+        def step(self, action):
+            return (3, {"x": 4}), 1.0, False, {}
+
+    obs, info = GymToGymnasiumWrapper(TwoParts()).reset()
+    assert (obs, info) == ((3, {"x": 4}), {"note": 1} if with_info else {})

@@ -28,7 +28,8 @@ except ImportError:  # Windows has no limit that could be raised
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-_THREADS = 8
+# Handlers do not wait, and only one thread computes at a time.
+_THREADS = 4
 _BACKLOG = 1024
 # Room for files that are not connections.
 _OTHER_FILES = 512

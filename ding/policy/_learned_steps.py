@@ -14,6 +14,7 @@ import torch
 from ding.data import TransitionBatch
 from ding.data.columns import take
 from ding.data.roles import Samples
+from ding.data.sequences import stacked_sequence
 from ding.policy._segments import marked_real
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils.adder import get_train_sample, segment_ends
@@ -168,6 +169,21 @@ def with_learned(batch: dict[str, Any], nstep: int, burnin: int) -> None:
         learned = ~torch.as_tensor(null).bool() & (done.bool() | ~ahead)
         learned[:burnin] = False
         batch["learned"] = learned
+
+
+def completed_sequences(samples: Samples, nstep: int, burnin: int) -> Samples:
+    """Return ``samples`` with ``learned`` in all sequences where only some have it; see :func:`with_learned`.
+
+    A buffer that an older version saved has sequences without the field, and new ones are added to it.
+    """
+    if isinstance(samples, TransitionBatch) or not 0 < sum("learned" in sample for sample in samples) < len(samples):
+        return samples
+    rows = [stacked_sequence(sample) for sample in samples]
+    for row in rows:
+        if "learned" not in row:
+            with_learned(row, nstep, burnin)
+            row["learned"] = row["learned"].numpy()
+    return rows
 
 
 def valid_steps(batch: Mapping[str, Any], learned: slice, ahead: slice) -> torch.Tensor:

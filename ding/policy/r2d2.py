@@ -12,7 +12,13 @@ from ding.data.columns import iter_leaves
 from ding.data.roles import Samples
 from ding.data.sequences import sequence_batch, stacked_sequences
 from ding.model import model_wrap
-from ding.policy._learned_steps import SequenceForm, learned_sequences, shared_steps, with_learned
+from ding.policy._learned_steps import (
+    SequenceForm,
+    completed_sequences,
+    learned_sequences,
+    shared_steps,
+    with_learned,
+)
 from ding.policy._optimization import clipping_adam
 from ding.policy._r2d2_loss import SequenceLoss, burned_in, r2d2_loss
 from ding.policy._recurrent import RecurrentQPolicy
@@ -150,6 +156,7 @@ class R2D2Policy(RecurrentQPolicy):
 
     def _time_first(self, data: Samples) -> dict[str, Any]:
         """The batch of :func:`r2d2_loss`."""
+        data = completed_sequences(data, self._nstep, self._burnin_step)
         batch = self._preprocess_learn(sequence_batch(data))
         rows, steps = batch["done"].shape[:2]
         batch["reward"] = batch["reward"].float().reshape(rows, steps, -1).permute(2, 1, 0)

@@ -1,15 +1,18 @@
 """The steps of many environments at once, which grow into trajectory segments and leave as columns."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.columns import Columns, concat, take
+from ding.data.columns import Columns, concat, iter_leaves, take
 from ding.data.roles import StateDict
 from ding.rollout.step_blocks import StepBlocks
 from ding.torch_utils.data_helper import columns_as_tensors
+
+logger = logging.getLogger(__name__)
 
 _Rows: TypeAlias = tuple[dict[str, Columns], np.ndarray]
 
@@ -53,6 +56,8 @@ class TrajectoryStore:
         # Number of a segment -> how many rows it shares with the one before; and, until its rows are copied, that one.
         self._shared: dict[int, int] = {}
         self._before: dict[int, int] = {}
+        # The fields of the steps of a loaded state, until the first step after it has come.
+        self._loaded: set[str] = set()
         self.counts = np.zeros(env_num, dtype=np.int64)
         self.finished_steps = self.finished_sequences = 0
         self.new_steps = np.zeros(0, dtype=np.int64)
@@ -62,6 +67,8 @@ class TrajectoryStore:
 
         The columns belong to the store from now on.
         """
+        if self._loaded:
+            self._check_loaded(columns)
         if self._blocks.expected_rows:
             columns = self._blocks.placed(columns)
         self._steps.append((columns, self._growing[env_ids]))
@@ -196,18 +203,37 @@ class TrajectoryStore:
         counts, grown = self.counts.copy(), np.flatnonzero(self.counts)
         shared = np.array([self._shared.get(number, 0) for number in self._growing.tolist()])
         columns = self._picked(self._growing[grown])[0] if len(grown) else {}
-        state = {"counts": counts, "shared": shared, "columns": columns}
+        state, loaded = {"counts": counts, "shared": shared, "columns": columns}, self._loaded
         self.load_state_dict(state)
+        self._loaded = loaded
         return state
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Go on with the growing segments of a :meth:`state_dict`, and nothing else."""
+        """Continue the growing segments of a :meth:`state_dict`, and nothing else.
+
+        Steps of another version, whose fields differ from those of the next step, are dropped with a warning.
+        """
         self.clear()
         self.counts = state_dict["counts"].copy()
         if self.counts.any():
             self._chunks = [(state_dict["columns"], np.repeat(self._growing, self.counts))]
+            self._loaded = {path for path, _ in iter_leaves(state_dict["columns"])}
         shared = state_dict.get("shared", np.zeros_like(self.counts))
         self._shared = {number: count for number, count in zip(self._growing.tolist(), shared.tolist()) if count}
+
+    def _check_loaded(self, columns: dict[str, Columns]) -> None:
+        loaded, self._loaded = self._loaded, set()
+        found = {path for path, _ in iter_leaves(columns)}
+        grown = np.flatnonzero(self.counts)
+        if loaded == found or not len(grown):
+            return
+        logger.warning(
+            "%d steps of ongoing episodes are dropped: a version that recorded other fields saved them, which differ "
+            "in %s; the segments begin anew with the next steps",
+            np.add.reduce(self.counts),
+            sorted(loaded ^ found),
+        )
+        self.clear(grown)
 
     def _begin(self, env_ids: np.ndarray) -> None:
         """Begin new segments in these environments."""

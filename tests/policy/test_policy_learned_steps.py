@@ -7,15 +7,16 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from easydict import EasyDict
 from gymnasium import spaces
 
-from ding.data import TransitionBatch
+from ding.data import DequeBuffer, TransitionBatch
 from ding.envs import DingEnvWrapper, create_env_manager
 from ding.policy import NGUPolicy, R2D2CollectTrajPolicy, R2D2GTrXLPolicy, R2D2Policy, R2D3Policy
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
 from ding.utils import deep_merge_dicts
-from ding.worker import SampleSerialCollector
+from ding.worker import SampleSerialCollector, create_buffer
 
 GAMMA = 0.9
 
@@ -172,6 +173,44 @@ def test_the_observation_after_a_time_limit_by_hand():
         False
     ]
     assert second["value_gamma"].tolist()[:3] == pytest.approx([GAMMA**2, GAMMA**2, GAMMA])
+
+
+def saved_and_loaded(old: list[Any], kind: str, folder: Any) -> Any:
+    """A new buffer with the contents that another one saved."""
+    if kind == "deque":
+        first, second = DequeBuffer(size=8), DequeBuffer(size=8)
+        first.push(old[0])
+        first.save_data(str(folder / "saved"))
+        second.load_data(str(folder / "saved"))
+        return second
+    first, second = (create_buffer(EasyDict(type="advanced", replay_buffer_size=8)) for _ in range(2))
+    first.push(old, cur_collector_envstep=0)
+    second.load_state_dict(first.state_dict())
+    first.close()
+    return second
+
+
+@pytest.mark.parametrize("cls", [R2D2Policy, R2D3Policy])
+@pytest.mark.parametrize("kind", ["advanced", "deque"])
+def test_a_buffer_of_an_older_version_is_learned_from(cls, kind, tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    policy = make(cls, burnin_step=2, learn_unroll_len=4, nstep=2)
+    whole, other, _ = policy.collect_mode.get_train_sample(episode(9))
+    old = {key: value for key, value in whole.items() if key != "learned"}
+    buffer = saved_and_loaded([old], kind, tmp_path)
+    if kind == "deque":
+        buffer.push(other)
+        batch = [record.data for record in sorted(buffer.sample(2), key=lambda record: "learned" in record.data)]
+    else:
+        buffer.push([other], cur_collector_envstep=0)
+        assert "extra fields ['learned']" in caplog.text
+        batch = sorted(buffer.sample(2, 0), key=lambda row: "learned" in row)
+        buffer.close()
+    assert ["learned" in row for row in batch] == [False, True]
+    # Of the old sequence the steps behind the burn-in are learned.
+    rest = {**whole, "learned": np.array([False, False, True, True, False, False])}
+    expected = [policy.learn_mode.forward([row])["priority"][0] for row in (rest, other)]
+    assert policy.learn_mode.forward(batch)["priority"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_reference_numerics_cuts_as_the_original_api_does():

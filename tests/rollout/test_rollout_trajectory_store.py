@@ -271,6 +271,23 @@ def test_doubles_and_floats_may_be_mixed_where_both_become_floats() -> None:
                 taken(store, np.arange(1))
 
 
+def test_loaded_steps_with_other_fields_are_dropped_with_a_warning(caplog) -> None:
+    ids, store = np.arange(2), TrajectoryStore(2)
+    store.append(ids, {"obs": {"x": np.zeros(2)}})
+    store.append(ids[:1], {"obs": {"x": np.zeros(1)}})
+    saved = store.state_dict()
+    store = TrajectoryStore(2)
+    store.load_state_dict(saved)
+    new = {"obs": {"x": np.ones(2)}, "next_obs": {"x": np.ones(2)}}
+    store.append(ids, new)
+    assert "3 steps of ongoing episodes are dropped" in caplog.text
+    assert "['next_obs.x']" in caplog.text
+    assert store.counts.tolist() == [1, 1]
+    batch = taken(store, ids)
+    assert batch.lengths.tolist() == [1, 1]
+    assert batch.columns["next_obs"]["x"].tolist() == [1, 1]
+
+
 def test_sizes_are_checked() -> None:
     with pytest.raises(ValueError, match="positive"):
         TrajectoryStore(0)

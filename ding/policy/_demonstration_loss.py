@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.policy._learned_steps import at_steps, learned_steps
 from ding.policy._q_loss import Network, QLoss, double_q_values, greedy, mean_values
 from ding.policy._r2d2_loss import SequenceLoss, advance, first_step_values, sequence_values, shared_loss
+from ding.policy._samples.learned_steps import at_steps, learned_steps
 from ding.rl_utils import dqfd_nstep_td_data, dqfd_nstep_td_error, dqfd_nstep_td_error_with_rescale
 from ding.utils.nested import map_nested
 

@@ -12,10 +12,10 @@ from ding.data.columns import row_at, stack_rows
 from ding.data.roles import Samples, StateDict
 from ding.data.sequences import stacked_sequence
 from ding.model import model_wrap
-from ding.policy._loading import with_target
-from ding.policy._optimization import clipping_rmsprop
-from ding.policy._recurrent import RecurrentQPolicy
-from ding.policy._segments import marked_real
+from ding.policy._acting.recurrent import RecurrentQPolicy
+from ding.policy._learning.loading import with_target
+from ding.policy._learning.optimization import clipping_rmsprop
+from ding.policy._samples.segments import marked_real
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
 from ding.utils.nested import map_nested

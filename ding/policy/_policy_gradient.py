@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
-from ding.policy._segments import as_given, with_returns
-from ding.policy._stochastic import StochasticPolicy
+from ding.policy._acting.stochastic import StochasticPolicy
+from ding.policy._samples.segments import as_given, with_returns
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import get_train_sample
 from ding.rl_utils.adder import segment_ends

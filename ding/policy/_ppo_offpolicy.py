@@ -5,11 +5,11 @@ from typing import Any
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.value_norm import ValueNormPolicy
 from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import normalized, policy_terms, ppo_loss
-from ding.policy._segments import as_given
-from ding.policy._value_norm import ValueNormPolicy
+from ding.policy._samples.segments import as_given
 from ding.rl_utils import get_nstep_return_data, get_train_sample, v_nstep_td_data, v_nstep_td_error
 from ding.utils import POLICY_REGISTRY
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from ding.data import batched
 from ding.data.roles import Samples
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._policy_gradient import EpisodePolicy
 from ding.policy._ppo_learning import init_ppo_parameters, logged, ppo_settings
 from ding.policy._ppo_loss import PPOSettings, policy_terms
-from ding.policy._segments import minibatches
+from ding.policy._samples.segments import minibatches
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("obs", "action", "logit", "return", "weight")

@@ -9,10 +9,10 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.target_update import target_network
+from ding.policy._learning.temperature import Temperature
 from ding.policy._q_critic import ActorCriticModule, others
-from ding.policy._target_update import target_network
-from ding.policy._temperature import Temperature
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import with_rates
 from ding.rl_utils import get_train_sample

@@ -8,11 +8,11 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam
+from ding.policy._acting.stochastic import StochasticPolicy
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_loss import normalized
-from ding.policy._segments import as_given
-from ding.policy._stochastic import StochasticPolicy
+from ding.policy._samples.segments import as_given
 from ding.rl_utils import a2c_data, a2c_error, get_train_sample
 from ding.utils import POLICY_REGISTRY
 

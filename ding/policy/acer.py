@@ -9,9 +9,9 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._policy_parts import action_mask_of
-from ding.policy._sequences import SequencePolicy
+from ding.policy._samples.sequences import SequencePolicy
 from ding.policy.common_utils import read_out
 from ding.rl_utils.acer import acer_policy_error, acer_trust_region_update, acer_value_error
 from ding.rl_utils.retrace import compute_q_retraces

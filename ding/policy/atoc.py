@@ -8,9 +8,9 @@ from easydict import EasyDict
 
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._q_critic import CriticLoss, critic_loss, priorities
-from ding.policy._segments import as_given
+from ding.policy._samples.segments import as_given
 from ding.policy.common_utils import transition_of
 from ding.policy.ddpg import DDPGPolicy
 from ding.rl_utils import get_train_sample

@@ -11,15 +11,15 @@ from easydict import EasyDict
 from ding.data import EnvBatch, TransitionBatch
 from ding.data.roles import ByEnv, Samples, StateDict
 from ding.model import create_model
-from ding.policy import _modes
-from ding.policy._acting import act
-from ding.policy._compiled_acting import compile_acting
+from ding.policy._acting import modes
+from ding.policy._acting.act import act
+from ding.policy._acting.compiled_acting import compile_acting
 from ding.policy._create import create_policy, get_policy_cls, use_threads
-from ding.policy._distributed import broadcast_module
-from ding.policy._gradient_buckets import average_gradients, backward_in_step
-from ding.policy._loading import load_parts
-from ding.policy._normalized_state import loading_statistics, with_statistics
-from ding.policy._optimization import learn_forward, skip_nonfinite
+from ding.policy._learning.distributed import broadcast_module
+from ding.policy._learning.gradient_buckets import average_gradients, backward_in_step
+from ding.policy._learning.loading import load_parts
+from ding.policy._learning.normalized_state import loading_statistics, with_statistics
+from ding.policy._learning.optimization import learn_forward, skip_nonfinite
 from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, read_out
 from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
@@ -58,9 +58,9 @@ class Policy(ABC):
         PolicyConfigError: ``model`` is not a ``torch.nn.Module`` (a ``RuntimeError``).
     """
 
-    learn_function = _modes.learn_function
-    collect_function = _modes.collect_function
-    eval_function = _modes.eval_function
+    learn_function = modes.learn_function
+    collect_function = modes.collect_function
+    eval_function = modes.eval_function
 
     #: Whether actions lie in [-1, 1]: random ones do, too, and ``env.act_scale`` is ``'auto'`` where it has no value.
     acts_in_unit_range: ClassVar[bool] = False
@@ -168,7 +168,7 @@ class Policy(ABC):
         return self._cfg
 
     @property
-    def learn_mode(self) -> _modes.learn_function:
+    def learn_mode(self) -> modes.learn_function:
         """``learn_function``: forward, reset, info, monitor_vars, get_attribute, set_attribute, state_dict, load."""
         return self.learn_function(
             learn_forward(self),
@@ -182,7 +182,7 @@ class Policy(ABC):
         )
 
     @property
-    def collect_mode(self) -> _modes.collect_function:
+    def collect_mode(self) -> modes.collect_function:
         """``collect_function``: forward, process_transition, get_train_sample, reset, attributes, state dict."""
         return self.collect_function(
             self._forward_collect,
@@ -196,7 +196,7 @@ class Policy(ABC):
         )
 
     @property
-    def eval_mode(self) -> _modes.eval_function:
+    def eval_mode(self) -> modes.eval_function:
         """``eval_function``: forward, reset, get_attribute, set_attribute, state_dict, load_state_dict."""
         return self.eval_function(
             self._forward_eval,
@@ -376,7 +376,7 @@ class Policy(ABC):
         return self._compiled_updates.limit
 
     def _act(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
-        """The outputs of a (wrapped) network for observation columns: :func:`ding.policy._acting.act`."""
+        """The outputs of a (wrapped) network for observation columns: :func:`ding.policy._acting.act.act`."""
         return act(self._model, model, data, self._device, **kwargs)
 
     # Attributes that others read and set.
@@ -470,12 +470,12 @@ class Policy(ABC):
 class CommandModePolicy(Policy):
     """A policy with a fourth mode, which gives the other modes their settings (such as the current epsilon)."""
 
-    command_function = _modes.command_function
+    command_function = modes.command_function
 
     total_field = ("learn", "collect", "eval", "command")
 
     @property
-    def command_mode(self) -> _modes.command_function:
+    def command_mode(self) -> modes.command_function:
         """``command_function``: get_setting_learn, get_setting_collect, get_setting_eval."""
         return self.command_function(self._get_setting_learn, self._get_setting_collect, self._get_setting_eval)
 

@@ -9,7 +9,7 @@ from torch.nn import functional
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam, clipping_sgd
+from ding.policy._learning.optimization import clipping_adam, clipping_sgd
 from ding.policy._q_loss import Network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, transition_of

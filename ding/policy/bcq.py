@@ -11,9 +11,9 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.model.template.bcq import BCQ
 from ding.model.template.vae import kl_to_normal
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.target_update import target_network
 from ding.policy._q_critic import CriticLoss, critic_loss, priorities
-from ding.policy._target_update import target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyUsageError

@@ -8,7 +8,7 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.policy._joint_q import JOINT_Q_CONFIG, JointNetwork, JointQPolicy
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy.common_utils import read_out
 from ding.rl_utils import coma_data, coma_error, coma_loss
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts

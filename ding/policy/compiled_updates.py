@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from ding.model import IModelWrapper
-from ding.policy._compiled_graphs import CompiledGraph, CompiledGraphs, form_of, leaves_of, with_leaves
+from ding.policy._learning.compiled_graphs import CompiledGraph, CompiledGraphs, form_of, leaves_of, with_leaves
 from ding.policy.common_utils import read_out
 from ding.torch_utils.graph.recording import Graph, record
 from ding.torch_utils.optimizer_helper import RecordableOptimizer

@@ -10,9 +10,9 @@ from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._ddpg_loss import ddpg_actor_loss, ddpg_critic_loss
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.target_update import num_steps, target_network
 from ding.policy._q_critic import ActorCriticModule, others, priorities
-from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of, with_rates
 from ding.policy.errors import PolicyConfigError

@@ -8,7 +8,7 @@ import torch
 from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.policy._demonstration_loss import DemonstrationWeights, dqfd_loss
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._q_loss import QLoss
 from ding.policy.dqn import DQNPolicy
 from ding.torch_utils import Adam

@@ -9,10 +9,10 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
-from ding.policy._contrast import ContrastParts
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.contrast import ContrastParts
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.target_update import num_steps, target_network
 from ding.policy._q_loss import QLoss, dqn_loss
-from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import renew_noise, set_noise_mode, transition_of, with_rates
 from ding.rl_utils import get_nstep_return_data, get_train_sample

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from ding.data import EnvBatch, batched
 from ding.data.columns import row_list, stack_rows
 from ding.data.roles import StateDict
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from easydict import EasyDict
 
-from ding.policy._optimization import clipping_adam, clipping_rmsprop
+from ding.policy._learning.optimization import clipping_adam, clipping_rmsprop
 from ding.policy._q_loss import Network, QLoss, double_q_values
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import fqf_calculate_fraction_loss, fqf_nstep_td_data, fqf_nstep_td_error

@@ -9,12 +9,12 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model.template.havac import agent_view
 from ding.model.wrapper.model_wrappers import BaseModelWrapper
-from ding.policy._distributed import of_first_rank
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.distributed import of_first_rank
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import PPOLoss, ppo_loss
-from ding.policy._segments import minibatches
+from ding.policy._samples.segments import minibatches
 from ding.policy.errors import PolicyConfigError
 from ding.policy.ppo import PPOPolicy
 from ding.rl_utils.policy_dist import policy_of

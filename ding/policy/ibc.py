@@ -9,7 +9,7 @@ from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.model.template.ebm import MCMC, StochasticOptimizer, create_stochastic_optimizer
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy.bc import BehaviourCloningPolicy
 from ding.policy.common_utils import network_columns, read_out
 from ding.torch_utils import Adam

@@ -8,9 +8,9 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam, clipping_rmsprop
+from ding.policy._learning.optimization import clipping_adam, clipping_rmsprop
 from ding.policy._policy_parts import action_mask_of, policy_parts
-from ding.policy._sequences import SequencePolicy
+from ding.policy._samples.sequences import SequencePolicy
 from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import vtrace_data, vtrace_error_discrete_action

@@ -8,7 +8,7 @@ import torch
 
 from ding.data import EnvBatch, batched
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._q_critic import ActorCritic, CriticLoss, critic_loss, least, priorities
 from ding.policy.ddpg import DDPGPolicy
 from ding.utils import POLICY_REGISTRY

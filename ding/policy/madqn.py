@@ -6,7 +6,7 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._joint_q import JOINT_Q_CONFIG, JointQPolicy
 from ding.policy._joint_q_loss import madqn_loss
-from ding.policy._segments import marked_real
+from ding.policy._samples.segments import marked_real
 from ding.policy.common_utils import read_out
 from ding.rl_utils import get_nstep_return_data
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts

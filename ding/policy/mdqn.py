@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._q_loss import Network, QLoss, mean_values
 from ding.policy.dqn import DQNPolicy
 from ding.policy.errors import PolicyUsageError

@@ -8,9 +8,9 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model.template.ngu import shifted
-from ding.policy._learned_steps import learned_steps
 from ding.policy._q_loss import Network
 from ding.policy._r2d2_loss import SequenceLoss, r2d2_loss
+from ding.policy._samples.learned_steps import learned_steps
 from ding.policy.errors import PolicyConfigError, PolicyDataError
 from ding.policy.r2d2 import R2D2Policy
 from ding.rl_utils import get_nstep_return_data

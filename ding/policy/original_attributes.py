@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import torch
 from easydict import EasyDict
 
-from ding.policy._optimization import ReadOnlySchedule
-from ding.policy._target_update import num_steps
+from ding.policy._learning.optimization import ReadOnlySchedule
+from ding.policy._learning.target_update import num_steps
 from ding.policy.errors import PolicyMemberError
 from ding.torch_utils.loss import LabelSmoothCELoss
 from ding.utils.time_helper import EasyTimer

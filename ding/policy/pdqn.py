@@ -8,10 +8,10 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import IModelWrapper, model_wrap
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.target_update import num_steps, target_network
 from ding.policy._q_critic import others, priorities
 from ding.policy._q_loss import QLoss, greedy, mean_values
-from ding.policy._target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error

@@ -8,11 +8,11 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._policy_gradient import EpisodePolicy
 from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._ppo_learning import logged
-from ding.policy._segments import minibatches
+from ding.policy._samples.segments import minibatches
 from ding.rl_utils.policy_dist import policy_of
 from ding.utils import POLICY_REGISTRY
 

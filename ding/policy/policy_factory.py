@@ -11,7 +11,7 @@ from gymnasium import spaces
 from ding.data import EnvBatch, batched, is_batched
 from ding.data.roles import CollectMode
 from ding.envs.env.actions import ActionMapping
-from ding.policy import _modes
+from ding.policy._acting import modes
 from ding.policy._action_sampling import ActionSampler, Space, is_space
 from ding.policy.action_kind import HasActionSpace, acts_in_unit_range
 from ding.policy.errors import PolicyUsageError
@@ -63,7 +63,7 @@ class RandomPolicy:
 class PolicyFactory:
     """Makes policies that are not learned."""
 
-    random_collect_function = _modes.random_collect_function
+    random_collect_function = modes.random_collect_function
 
     @staticmethod
     def get_random_policy(
@@ -89,7 +89,7 @@ class PolicyFactory:
         reset: Callable[..., None] = _reset_nothing
         if _keeps_outputs(policy):
             forward_fn, reset = _beside(forward_fn, policy.forward), policy.reset
-        random_policy = _modes.random_collect_function(
+        random_policy = modes.random_collect_function(
             forward_fn, policy.process_transition, policy.get_train_sample, reset, policy.get_attribute
         )
         # A collect mode without a state: a collector asks for nothing else.

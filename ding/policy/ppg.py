@@ -9,10 +9,10 @@ from ding.data import TransitionBatch, batched
 from ding.data.columns import concat
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.value_norm import ValueNormPolicy
 from ding.policy._ppg_loss import ppg_auxiliary_loss, ppg_policy_loss, ppg_value_loss
-from ding.policy._segments import as_given, minibatches
-from ding.policy._value_norm import ValueNormPolicy
+from ding.policy._samples.segments import as_given, minibatches
 from ding.policy.common_utils import read_out
 from ding.rl_utils import get_train_sample
 from ding.torch_utils.data_helper import to_device

@@ -8,8 +8,9 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
-from ding.policy._contrast import ContrastParts
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.contrast import ContrastParts
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.value_norm import ValueNormPolicy
 from ding.policy._ppo_learning import (
     init_ppo_parameters,
     named,
@@ -18,8 +19,7 @@ from ding.policy._ppo_learning import (
 from ding.policy._ppo_loss import PPOLoss, ppo_loss
 from ding.policy._ppo_offpolicy import PPOOffPolicy
 from ding.policy._ppo_pg import PPOPGPolicy
-from ding.policy._segments import as_given
-from ding.policy._value_norm import ValueNormPolicy
+from ding.policy._samples.segments import as_given
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import gae, gae_data, get_train_sample
 from ding.torch_utils import Adam

@@ -10,11 +10,11 @@ from easydict import EasyDict
 from ding.data import TransitionBatch
 from ding.data.roles import StateDict
 from ding.model import PPOFModel
-from ding.policy._normalized_state import KEY
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.normalized_state import KEY
+from ding.policy._learning.optimization import clipping_adam
 from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import PPOLoss, PPOSettings, ppo_loss
-from ding.policy._segments import minibatches
+from ding.policy._samples.segments import minibatches
 from ding.policy.common_utils import network_columns, transition_done
 from ding.policy.errors import PolicyConfigError, PolicyUsageError
 from ding.rl_utils import (

@@ -12,17 +12,17 @@ from ding.data.columns import iter_leaves
 from ding.data.roles import Samples
 from ding.data.sequences import sequence_batch, stacked_sequences
 from ding.model import model_wrap
-from ding.policy._learned_steps import (
+from ding.policy._acting.recurrent import RecurrentQPolicy
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._r2d2_loss import SequenceLoss, burned_in, r2d2_loss
+from ding.policy._samples.learned_steps import (
     SequenceForm,
     completed_sequences,
     learned_sequences,
     shared_steps,
     with_learned,
 )
-from ding.policy._optimization import clipping_adam
-from ding.policy._r2d2_loss import SequenceLoss, burned_in, r2d2_loss
-from ding.policy._recurrent import RecurrentQPolicy
-from ding.policy._segments import as_given, marked_real
+from ding.policy._samples.segments import as_given, marked_real
 from ding.policy.common_utils import with_rates
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample

@@ -7,7 +7,7 @@ from easydict import EasyDict
 
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
-from ding.policy._loading import with_target
+from ding.policy._learning.loading import with_target
 from ding.policy.dqfd import with_one_step
 from ding.policy.r2d2 import R2D2Policy
 from ding.utils import POLICY_REGISTRY

@@ -9,10 +9,10 @@ from easydict import EasyDict
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
-from ding.policy._learned_steps import at_steps, learned_steps
-from ding.policy._loading import with_target
+from ding.policy._learning.loading import with_target
 from ding.policy._q_loss import Network, greedy
 from ding.policy._r2d2_loss import SequenceLoss, first_step_values, learned_and_next, nstep_loss
+from ding.policy._samples.learned_steps import at_steps, learned_steps
 from ding.policy.errors import PolicyConfigError
 from ding.policy.r2d2 import R2D2Policy
 from ding.utils import POLICY_REGISTRY

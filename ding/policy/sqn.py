@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.temperature import Temperature
 from ding.policy._q_loss import Network, next_action_mask
-from ding.policy._temperature import Temperature
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import output_column, read_out, transition_of
 from ding.rl_utils import get_train_sample

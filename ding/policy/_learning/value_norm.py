@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from ding.data.roles import StateDict
-from ding.policy._distributed import gather_rows
+from ding.policy._acting.stochastic import StochasticPolicy
+from ding.policy._learning.distributed import gather_rows
 from ding.policy._ppo_learning import ppo_settings
 from ding.policy._ppo_loss import PPOSettings
-from ding.policy._stochastic import StochasticPolicy
 from ding.utils import RunningMeanStd
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from ding.data.roles import StateDict
-from ding.policy._distributed import broadcast_module
-from ding.policy._optimization import clipping_adam
+from ding.policy._learning.distributed import broadcast_module
+from ding.policy._learning.optimization import clipping_adam
 from ding.torch_utils import Adam
 from ding.torch_utils.loss import ContrastiveLoss
 

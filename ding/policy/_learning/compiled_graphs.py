@@ -1,5 +1,5 @@
 """Graphs of what a policy does with its networks, recorded and compiled: what learning
-(:mod:`ding.policy.compiled_updates`) and acting (:mod:`ding.policy._compiled_acting`) have in common.
+(:mod:`ding.policy.compiled_updates`) and acting (:mod:`ding.policy._acting.compiled_acting`) have in common.
 
 There is a graph for each form of what comes in. Where it is compiled in the background, its place is taken by eager
 calls until it is ready. What cannot be recorded or compiled runs eagerly, with one line that says why.

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from ding.model.wrapper.model_wrappers import BaseModelWrapper, IModelWrapper
-from ding.policy._compiled_graphs import CompiledGraph, CompiledGraphs, leaves_of, with_leaves
+from ding.policy._learning.compiled_graphs import CompiledGraph, CompiledGraphs, leaves_of, with_leaves
 from ding.torch_utils.graph.recording import Graph, NotRecordable, current_recording, record
 
 _MODES = ("collect", "eval")

@@ -8,7 +8,7 @@ import torch
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._segments import with_advantages
+from ding.policy._samples.segments import with_advantages
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import network_columns, transition_of
 from ding.policy.compiled_updates import joined_updates, split_rows

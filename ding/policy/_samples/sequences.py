@@ -11,8 +11,8 @@ from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.data.sequences import sequence_batch
 from ding.model import model_wrap
-from ding.policy._segments import as_given, marked_real
-from ding.policy._stochastic import StochasticPolicy
+from ding.policy._acting.stochastic import StochasticPolicy
+from ding.policy._samples.segments import as_given, marked_real
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
 from ding.utils.nested import map_nested

@@ -1,0 +1,1 @@
+"""What becomes of transitions before learning: segments, sequences, and which of their steps are learned."""

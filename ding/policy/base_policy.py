@@ -15,8 +15,7 @@ from ding.policy._acting import modes
 from ding.policy._acting.act import act
 from ding.policy._acting.compiled_acting import compile_acting
 from ding.policy._create import create_policy, get_policy_cls, use_threads
-from ding.policy._learning.distributed import broadcast_module
-from ding.policy._learning.gradient_buckets import average_gradients, backward_in_step
+from ding.policy._learning.distributed import average_gradients, backward_in_step, broadcast_module
 from ding.policy._learning.loading import load_parts
 from ding.policy._learning.normalized_state import loading_statistics, with_statistics
 from ding.policy._learning.optimization import learn_forward, skip_nonfinite

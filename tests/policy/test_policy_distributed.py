@@ -19,7 +19,7 @@ _SCRIPT = """
     import torch
     import torch.distributed as dist
     from ding.policy import DQNPolicy
-    from ding.policy._learning.gradient_buckets import backward_in_step
+    from ding.policy._learning.distributed import backward_in_step
     from ding.utils import deep_merge_dicts
     sys.path.insert(0, sys.argv[3])
     from joint_batch import joint_samples, make, gradients

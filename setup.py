@@ -83,7 +83,7 @@ setup(
     # With this, an editable install is a path, which type checkers and editors follow.
     package_dir={"": "."},
     packages=find_packages(include=["ding", "ding.*"]),
-    package_data={"ding": ["py.typed", "entry/board/static/*"], "": ["*.pyi"]},
+    package_data={"ding": ["py.typed", "entry/board/static/*"], "": ["*.pyi", "*.json"]},
     python_requires=">=3.10,<3.14",
     install_requires=CORE,
     extras_require=EXTRAS,

@@ -4,6 +4,9 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+# Imported first of all, because it finds the modules of DI-engine that have another place here.
+from ding.utils import exports as _exports  # noqa: F401
+
 if TYPE_CHECKING:
     from ding.bonus import Agent
 

@@ -1,19 +1,33 @@
 """Private attributes of DI-engine's policies, for subclasses that were written for it.
 
-A subclass with a ``_forward_learn`` or ``_get_train_sample`` of its own reads such attributes of the policy beside the
-config: ``self._clip_ratio``, ``self._log_alpha``. The policies here do not keep them: they read the config, and call
-some parts by other names. :data:`ATTRIBUTES` says where each value is; :func:`original_attribute` looks it up when a
-policy is asked for an attribute that it lacks.
+A subclass with a ``_forward_learn`` or ``_get_train_sample`` of its own reads such attributes of the policy in addition
+to the config: ``self._clip_ratio``, ``self._log_alpha``. The policies here do not keep them: they read the config, and
+call some parts by other names. ``original_attributes.json`` lists where each value is, as :data:`ATTRIBUTES`;
+:func:`original_attribute` looks it up when a policy lacks an attribute.
 
 * A value is looked up at each access. Optimisers, parameters and timers are the objects themselves and not copies.
-* An attribute that a subclass sets is an ordinary one from then on. The methods here go on reading the config:
+* An attribute that a subclass sets is an ordinary one from then on. The methods here continue to read the config:
   :func:`warn_of_unread` names what such a subclass sets in vain.
 * Nothing in this package reads an attribute in this way.
+
+An entry of a class in the file is one of:
+
+=============== =====================================================================================
+``config``      path of a key in the ``policy`` section of the config
+``attribute``   another attribute of the policy, where dots lead to attributes of its value
+``constant``    the value itself
+``updates_of``  attribute of an optimizer; the value is the number of its updates, across checkpoints
+``computed``    name of a function in :data:`COMPUTED`
+=============== =====================================================================================
 """
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from easydict import EasyDict
@@ -26,14 +40,12 @@ from ding.utils.time_helper import EasyTimer
 
 logger = logging.getLogger(__name__)
 
-Source = str | Callable[[Any], Any]
-"""Where a value is: the path of a key in the ``policy`` section of the config, or a function of the policy."""
-
 
 class Parts(Protocol):
     """What the functions below read of the policies that have them."""
 
     _cfg: EasyDict
+    _cuda: bool
     _model: torch.nn.Module
     _optimizer: torch.optim.Optimizer
     _temperature: Any
@@ -79,146 +91,70 @@ def _cloning_loss(policy: Parts) -> torch.nn.Module:
     return LabelSmoothCELoss(0.1) if policy._cfg.learn.ce_label_smooth else torch.nn.CrossEntropyLoss()
 
 
-def _timer(name: str) -> Source:
+def _timer(name: str, policy: Parts) -> EasyTimer:
     """A timer that is kept: it is read after it has run."""
-    return lambda policy: policy.__dict__.setdefault(name, EasyTimer(cuda=policy._cuda))
+    timer: EasyTimer = policy.__dict__.setdefault(name, EasyTimer(cuda=policy._cuda))
+    return timer
 
 
-def _steps_of(optimizer: str) -> Source:
-    """The number of updates, which go on from those of a checkpoint."""
-    return lambda policy: num_steps(getattr(policy, optimizer))
+COMPUTED: Mapping[str, Callable[[Any], Any]] = {
+    "alpha": _alpha,
+    "cloning_loss": _cloning_loss,
+    "lr_scheduler": _lr_scheduler,
+    "steps_of_sample": lambda policy: policy._steps_of_sample(),
+    "sync_timer": partial(_timer, "_sync_timer"),
+    "timer": partial(_timer, "_timer"),
+    "twin_critic": _twin_critic,
+    "with_lagrange": _with_lagrange,
+}
+"""Name in ``original_attributes.json`` -> function of the policy."""
 
 
-def _sample_len(policy: Parts) -> int:
-    return policy._steps_of_sample()
+class Source(NamedTuple):
+    """Where the value of an attribute is: the kind of an entry, and its text or constant."""
+
+    kind: str
+    entry: Any
+
+    def value_in(self, policy: object) -> Any:
+        """Return the value in a policy.
+
+        Raises:
+            AttributeError, KeyError: a policy of this config has none.
+        """
+        return _KINDS[self.kind](policy, self.entry)
 
 
-_SPACE: dict[str, Source] = {"_action_space": "action_space"}
-_COLLECT_GAMMA: dict[str, Source] = {"_gamma": "collect.discount_factor"}
-_LEARN_GAMMA: dict[str, Source] = {"_gamma": "learn.discount_factor"}
-_GAE: dict[str, Source] = {**_COLLECT_GAMMA, "_gae_lambda": "collect.gae_lambda"}
-_WEIGHTS: dict[str, Source] = {"_entropy_weight": "learn.entropy_weight", "_value_weight": "learn.value_weight"}
-_PPO: dict[str, Source] = {
-    **_GAE, **_WEIGHTS, "_clip_ratio": "learn.clip_ratio", "_adv_norm": "learn.adv_norm",
-}  # fmt: skip
-_ATOMS: dict[str, Source] = {"_v_min": "model.v_min", "_v_max": "model.v_max", "_n_atom": "model.n_atom"}
-_RECURRENT: dict[str, Source] = {"_value_rescale": "learn.value_rescale", "_sequence_len": _sample_len}
-_DELAYED: dict[str, Source] = {
-    "_actor_update_freq": "learn.actor_update_freq", "_forward_learn_cnt": _steps_of("_optimizer_critic"),
-    "_reward_batch_norm": "reward_batch_norm", "_twin_critic": _twin_critic,
-}  # fmt: skip
-_TEMPERATURE: dict[str, Source] = {
-    "_alpha": _alpha, "_log_alpha": lambda policy: policy._temperature.log_alpha,
-    "_alpha_optim": lambda policy: policy._optimizer_alpha, "_auto_alpha": "learn.auto_alpha",
-    "_log_space": "learn.log_space", "_twin_critic": _twin_critic, "_forward_learn_cnt": _steps_of("_optimizer_q"),
-}  # fmt: skip
+_KINDS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "config": lambda policy, path: _from_config(policy._cfg, path),
+    "attribute": lambda policy, path: attrgetter(path)(policy),
+    "constant": lambda policy, value: value,
+    "updates_of": lambda policy, optimizer: num_steps(getattr(policy, optimizer)),
+    "computed": lambda policy, name: COMPUTED[name](policy),
+}
 
-ATTRIBUTES: Mapping[str, Mapping[str, Source]] = {
-    "Policy": {"_bp_update_sync": "bp_update_sync"},
-    # Values and distributions of values.
-    "C51Policy": _ATOMS,
-    "IQNPolicy": {"_kappa": "learn.kappa"},
-    "FQFPolicy": {
-        "_kappa": "learn.kappa", "_ent_coef": "learn.ent_coef",
-        "_fraction_loss_optimizer": lambda policy: policy._fraction_optimizer,
-        "_quantile_loss_optimizer": lambda policy: policy._optimizer,
-    },
-    "MDQNPolicy": {"_entropy_tau": "entropy_tau", "_m_alpha": "m_alpha"},
-    "SQLPolicy": {"_alpha": "learn.alpha"},
-    "DiscreteCQLPolicy": {"_min_q_weight": "learn.min_q_weight"},
-    "DQNSTDIMPolicy": {"_aux_loss_weight": "aux_loss_weight"},
-    "SQNPolicy": {
-        **_LEARN_GAMMA, "_action_shape": "model.action_shape", "_target_entropy": "learn.target_entropy",
-        "_log_alpha": lambda policy: policy._temperature.log_alpha, "_forward_learn_cnt": _steps_of("_optimizer_q"),
-    },
-    # Values of histories.
-    "R2D2Policy": _RECURRENT,
-    "R2D2CollectTrajPolicy": {"_unroll_len_add_burnin_step": _sample_len},
-    "R2D2GTrXLPolicy": {
-        "_init_memory": "learn.init_memory", "_seq_len": "seq_len", "_batch_size": "learn.batch_size",
-    },
-    # Policies and values.
-    "PPOPolicy": {
-        **_SPACE, **_PPO, "_recompute_adv": "recompute_adv", "_value_norm": "learn.value_norm",
-        "_lr_scheduler": _lr_scheduler,
-    },
-    "PPOOffPolicy": {
-        **_SPACE, **_PPO, "_value_norm": "learn.value_norm", "_nstep": "nstep", "_nstep_return": "nstep_return",
-    },
-    "PPOPGPolicy": {
-        **_SPACE, **_COLLECT_GAMMA, "_clip_ratio": "learn.clip_ratio", "_entropy_weight": "learn.entropy_weight",
-    },
-    "PPOSTDIMPolicy": {"_aux_loss_weight": "aux_loss_weight"},
-    "PPGPolicy": {
-        **_SPACE, **_PPO, "_value_norm": "learn.value_norm", "_aux_train_epoch": "learn.aux_train_epoch",
-        "_aux_bc_weight": "learn.aux_bc_weight",
-    },
-    "PPGOffPolicy": {
-        **_SPACE, **_PPO, "_aux_train_epoch": "learn.aux_train_epoch", "_aux_bc_weight": "learn.aux_bc_weight",
-    },
-    "HAPPOPolicy": {"_actor_optimizer": lambda policy: policy._optimizer},
-    "A2CPolicy": {
-        **_SPACE, **_GAE, **_WEIGHTS, "_adv_norm": "learn.adv_norm", "_grad_norm": "learn.grad_norm",
-    },
-    "PGPolicy": {**_COLLECT_GAMMA, "_entropy_weight": "learn.entropy_weight", "_grad_norm": "learn.grad_norm"},
-    "IMPALAPolicy": {
-        **_SPACE, **_LEARN_GAMMA, **_WEIGHTS, "_lambda": "learn.lambda_", "_action_shape": "model.action_shape",
-        "_rho_clip_ratio": "learn.rho_clip_ratio", "_c_clip_ratio": "learn.c_clip_ratio",
-        "_rho_pg_clip_ratio": "learn.rho_pg_clip_ratio", "_unroll_len": "unroll_len",
-    },
-    "ACERPolicy": {
-        **_LEARN_GAMMA, **_WEIGHTS, "_c_clip_ratio": "learn.c_clip_ratio", "_action_shape": "model.action_shape",
-        "_use_trust_region": "learn.trust_region", "_trust_region_value": "learn.trust_region_value",
-        "_collect_unroll_len": "collect.unroll_len", "_unroll_len": "learn.unroll_len",
-    },
-    # Actors and Q functions.
-    "DDPGPolicy": _DELAYED,
-    "D4PGPolicy": {**_ATOMS, "_nstep": "nstep"},
-    "TD3BCPolicy": {
-        "_alpha": "learn.alpha", "noise_sigma": "learn.noise_sigma", "noise_range": "learn.noise_range",
-    },
-    "ATOCPolicy": {
-        "_communication": "learn.communication",
-        "_optimizer_actor_attention": lambda policy: policy._optimizer_attention,
-    },
-    "SACPolicy": _TEMPERATURE,
-    "DiscreteSACPolicy": _TEMPERATURE,
-    "SQILSACPolicy": {"_monitor_cos": lambda policy: True, "_monitor_entropy": lambda policy: True},
-    "CQLPolicy": {
-        "_num_actions": "learn.num_actions", "_min_q_weight": "learn.min_q_weight", "_min_q_version": lambda policy: 3,
-        "_with_q_entropy": "learn.with_q_entropy", "_with_lagrange": _with_lagrange,
-        "_lagrange_thresh": "learn.lagrange_thresh",
-    },
-    "EDACPolicy": {"_eta": "learn.eta", "_with_q_entropy": "learn.with_q_entropy"},
-    "BCQPolicy": {
-        "_nstep": "nstep", "_unroll_len": "collect.unroll_len", "_forward_learn_cnt": _steps_of("_optimizer_q"),
-    },
-    # Several agents with one value.
-    "JointQPolicy": _LEARN_GAMMA,
-    "CollaQPolicy": {"_alpha": "learn.collaq_loss_weight"},
-    "COMAPolicy": {**_WEIGHTS, "_lambda": "learn.td_lambda", "_policy_weight": "learn.policy_weight"},
-    "MADQNPolicy": {"_nstep": "nstep", "_optimizer_current": lambda policy: policy._optimizer},
-    "QTRANPolicy": {
-        "_td_weight": "learn.td_weight", "_opt_weight": "learn.opt_weight", "_nopt_min_weight": "learn.nopt_min_weight",
-    },
-    # Imitation.
-    "BehaviourCloningPolicy": {"_loss": _cloning_loss, "_timer": _timer("_timer")},
-    "IBCPolicy": {
-        "_stochastic_optimizer": lambda policy: policy._search, "_timer": _timer("_timer"),
-        "_sync_timer": _timer("_sync_timer"),
-    },
-}  # fmt: skip
+
+def _read() -> dict[str, dict[str, Source]]:
+    """Return the table of ``original_attributes.json``. (JSON, because Python 3.10 cannot read TOML.)"""
+    classes = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    return {
+        name: {attribute: Source(kind, entry) for kind in kinds for attribute, entry in kinds[kind].items()}
+        for name, kinds in classes.items()
+    }
+
+
+ATTRIBUTES: Mapping[str, Mapping[str, Source]] = _read()
 """Class -> attribute -> where its value is; a class has those of its parents, too."""
 
 
 def attribute_sources(cls: type) -> Iterator[tuple[str, Source]]:
-    """The attributes of :data:`ATTRIBUTES` that the instances of a class have, the nearest class first."""
+    """Yield the attributes that the instances of a class have, those of the nearest class first."""
     for parent in cls.__mro__:
         yield from ATTRIBUTES.get(parent.__name__, {}).items()
 
 
 def original_attribute(policy: object, name: str) -> Any:
-    """The value of an attribute that a policy lacks, by :data:`ATTRIBUTES`.
+    """Return the value of an attribute that a policy lacks, by :data:`ATTRIBUTES`.
 
     Raises:
         PolicyMemberError: there is none of that name, or none in a policy of this config (an ``AttributeError``).
@@ -231,7 +167,7 @@ def original_attribute(policy: object, name: str) -> Any:
             source = ATTRIBUTES.get(parent.__name__, {}).get(name)
             if source is not None:
                 try:
-                    return _from_config(own["_cfg"], source) if isinstance(source, str) else source(policy)
+                    return source.value_in(policy)
                 except (AttributeError, KeyError) as error:
                     raise PolicyMemberError(type(policy).__name__, name, reason=str(error)) from error
     known = {*own, *(key for key, _ in attribute_sources(type(policy)))}
@@ -246,11 +182,11 @@ def warn_of_unread(policy: Learning) -> None:
         return
     own = vars(policy)
     for name, source in dict(attribute_sources(type(policy))).items():
-        if name in own and isinstance(source, str) and own[name] != _from_config(own["_cfg"], source):
+        if name in own and source.kind == "config" and own[name] != source.value_in(policy):
             logger.warning(
                 "%s sets %s=%r, but its _forward_learn is that of ding and reads policy.%s: set that key, or override "
                 "_forward_learn, too",
-                type(policy).__name__, name, own[name], source,
+                type(policy).__name__, name, own[name], source.entry,
             )  # fmt: skip
 
 

@@ -8,8 +8,8 @@
 3. A module is imported when one of its names is first used. One that fills a registry when it is imported is either
    imported in ``__init__.py``, or entered there by ``register_lazily(REGISTRY, "alias", "ding.x.module:Class")``.
 4. A name that is also the name of its module is imported at once, as the module would hide it later.
-5. Names of the original API that are not built stand in :mod:`ding.utils.original_names`; importing one says so.
-   ``absent`` matches what looks like a name of the original API, too.
+5. Names of DI-engine that are not built are listed in :mod:`ding.utils.original_names`; importing one raises an
+   ``ImportError`` that says so. ``absent`` matches what looks like a name of DI-engine, too.
 """
 
 import ast

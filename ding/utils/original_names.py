@@ -1,238 +1,69 @@
-"""Names of DI-engine 0.5 that lie elsewhere here, or are not built: what an import of them gives.
+"""Names of DI-engine 0.5 that have another place here, or are not built: what an import of them gives.
 
-:mod:`ding.utils.exports` installs :class:`OriginalNames` as the first finder of modules; it answers for those that a
-table here names, and leaves the others to Python. A module of ``MOVED`` is the one that has its content here, under
-both names; in the place of one that many scripts import lies a stub (``from <module> import *``) for type checkers. A
-name of ``MOVED_NAMES`` is that of the other module. A module of ``NOT_BUILT`` raises a
-``ModuleNotFoundError`` that names the part it belongs to, a name of it an ``ImportError``, and ``ding migrate`` reports
-both.
+The names are listed in ``original_names.json``. :mod:`ding.utils.exports` installs :class:`OriginalNames` as the first
+finder of modules; it handles the modules of these tables and leaves all others to Python.
+
+- A module of ``MOVED`` is the module here with its content, under both names. Where many scripts import it, a stub
+  (``from <module> import *``) serves type checkers.
+- A name of ``MOVED_NAMES`` is taken from the other module.
+- A module of ``NOT_BUILT`` raises a ``ModuleNotFoundError`` that names the part it belongs to, a name of it an
+  ``ImportError``. ``ding migrate`` reports both.
 
 :class:`ZooModules`, the last finder, does the same for env modules of DI-engine's zoo where ``dizoo`` is not installed.
 """
 
 import importlib
 import importlib.util
+import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 _log = logging.getLogger(__name__)
 
-# Full name in DI-engine -> the module here.
-MOVED = {
-    "ding.bonus.model": "ding.model.template.ppof",
-    "ding.data.storage.storage": "ding.data.storage.file",
-    **{
-        f"ding.entry.serial_entry_{name}": f"ding.entry.pipelines.{module}"
-        for module, names in {
-            "cloning": "bc bco",
-            "expert": "dqfd r2d3 sqil",
-            "guided_cost": "guided_cost",
-            "offline": "offline",
-            "onpolicy": "onpolicy onpolicy_ppg plr",
-            "reward_model": (
-                "gail ngu preference_based_irl preference_based_irl_onpolicy reward_model_offpolicy "
-                "reward_model_onpolicy"
-            ),
-        }.items()
-        for name in names.split()
-    },
-    "ding.framework.middleware.functional.priority": "ding.framework.middleware.functional.enhancer",
-    "ding.interaction.base.app": "ding.interaction.base.endpoint",
-    "ding.interaction.base.threading": "ding.interaction.base.common",
-    "ding.interaction.config.base": "ding.interaction.config",
-    "ding.interaction.exception.base": "ding.interaction.exception.response",
-    "ding.interaction.exception.master": "ding.interaction.exception.response",
-    "ding.interaction.exception.slave": "ding.interaction.exception.response",
-    "ding.interaction.master.base": "ding.interaction.master",
-    "ding.interaction.master.task": "ding.interaction.master.connection",
-    "ding.torch_utils.backend_helper": "ding.torch_utils.device",
-    "ding.torch_utils.model_helper": "ding.torch_utils.parameter",
-    **{f"ding.utils.autolog.{name}": "ding.utils.autolog" for name in ("base", "data", "model", "time_ctl", "value")},
-}
 
-# Full name in DI-engine (its module under the name here) -> the module here that has it.
-MOVED_NAMES = {
-    "ding.config.config.compile_buffer_config": "ding.config.sections",
-    "ding.config.config.compile_config": "ding.config.compile",
-    "ding.config.config.compile_config_parallel": "ding.config.compile_parallel",
-    "ding.config.utils.save_config_formatted": "ding.config.config",
-    "ding.framework.middleware.functional.data_processor.offline_data_fetcher_from_mem": (
-        "ding.framework.middleware.data_fetcher"
-    ),
-    **{
-        f"ding.framework.middleware.functional.logger.wandb_{kind}_logger": (
-            "ding.framework.middleware.functional.wandb_logger"
-        )
-        for kind in ("online", "offline")
-    },
-    "ding.interaction.base.endpoint.get_values_from_response": "ding.interaction.messages",
-    "ding.interaction.base.network.get_host_ip": "ding.interaction.base.addresses",
-    "ding.interaction.base.network.split_http_address": "ding.interaction.base.addresses",
-    "ding.league.player.NaiveSpPlayer": "ding.league.starcraft_player",
-    "ding.reward_model.icm_reward_model.collect_states": "ding.reward_model.rnd_reward_model",
-    "ding.worker.collector.base_parallel_collector.TickMonitor": "ding.worker.learner.tick_monitor",
-    "ding.worker.replay_buffer.naive_buffer.SequenceReplayBuffer": "ding.worker.replay_buffer.sequence_buffer",
-}
+def _read() -> dict[str, Any]:
+    """Return the tables of ``original_names.json``. (JSON, because Python 3.10 cannot read TOML.)"""
+    tables: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    return tables
 
 
-def _command(names: str, suffix: str = "CommandModePolicy") -> str:
-    """A policy class and its command twin for each name."""
-    return " ".join(f"{name}Policy {name}{suffix}" for name in names.split())
+def _entries_of(part: dict[str, Any]) -> Iterator[str]:
+    """Yield the modules and names (in full), the exported names and the types (``"registry:type"``) of a part."""
+    yield from part.get("modules", [])
+    yield from part.get("exports", [])
+    for module, names in part.get("names", {}).items():
+        yield from (f"{module}.{name}" for name in names)
+    for registry, types in part.get("types", {}).items():
+        yield from (f"{registry}:{name}" for name in types)
 
 
-def _names(module: str, names: str) -> str:
-    """The full names of names in a module."""
-    return " ".join(f"ding.{module}.{name}" for name in names.split())
+_TABLES = _read()
+MOVED: dict[str, str] = _TABLES["moved_modules"]
+"""Full name of a module in DI-engine -> the module here that has its content."""
 
+MOVED_NAMES: dict[str, str] = _TABLES["moved_names"]
+"""Full name in DI-engine (its module under the name here) -> the module here that has it."""
 
-_ATARI = "gym_lunarlander_v2 gym_pongnoframeskip_v4 gym_qbertnoframeskip_v4 gym_spaceInvadersnoframeskip_v4"
-_CONTINUOUS = (
-    "gym_bipedalwalker_v3 gym_halfcheetah_v3 gym_hopper_v3 gym_lunarlandercontinuous_v2 gym_pendulum_v1 gym_walker2d_v3"
-)
+NOT_BUILT: dict[str, list[str]] = {part["part"]: list(_entries_of(part)) for part in _TABLES["not_built"]}
+"""Part of DI-engine that is not built -> its modules and everything below them, its exported names, names of other
+modules in full, and types as ``"registry:type"``.
+"""
 
-# A part of DI-engine -> its modules (with a dot; what lies below them belongs to it), its exported names, the full
-# names of what scripts find in other modules, and its types, each after the name of its registry.
-NOT_BUILT = {
-    "model-based learning (Dyna, Dream, MBPO, DDPPO, Dreamer, MBSAC, STEVE)": (
-        "ding.entry.serial_entry_mbrl ding.policy.mbpolicy ding.torch_utils.network.dreamer "
-        "ding.world_model.base_world_model ding.world_model.ddppo ding.world_model.dreamer ding.world_model.mbpo "
-        "ding.world_model.model ding.world_model.utils "
-        "serial_pipeline_dyna serial_pipeline_dream serial_pipeline_dreamer DREAMERVAC WorldModel DynaWorldModel "
-        "DreamWorldModel HybridWorldModel get_world_model_cls create_world_model "
-        "policy:dreamer policy:mbsac policy:stevesac world_model:mbpo world_model:ddppo world_model:dreamer "
-        "model:dreamervac " + _command("DREAMER MBSAC STEVESAC")
-    ),
-    "procedure cloning": (
-        "ding.entry.serial_entry_pc ding.policy.pc ding.model.template.procedure_cloning serial_pipeline_pc "
-        "ProcedureCloningBFSPolicy ProcedureCloningMCTS ProcedureCloningBFS "
-        "policy:pc_bfs model:pc_bfs model:pc_mcts"
-    ),
-    "prompting of language models": (
-        "ding.policy.prompt_awr ding.policy.prompt_pg ding.model.template.language_transformer LanguageTransformer "
-        "policy:prompt_awr policy:prompt_pg model:language_transformer "
-        + _command("PromptPG PromptAWR")
-    ),
-    "planning with diffusion": (
-        "ding.policy.plan_diffuser ding.model.template.diffusion ding.torch_utils.network.diffusion PlanDiffuser "
-        "GaussianInvDynDiffusion policy:pd model:pd model:dd " + _command("PD", "CommandModelPolicy")
-    ),
-    "Q-guided policy optimisation (QGPO)": (
-        "ding.policy.qgpo ding.model.template.qgpo ding.torch_utils.diffusion_SDE QGPO QGPOPolicy policy:qgpo "
-        "qgpo_offline_data_fetcher qgpo_support_data_generator "
-        + _names(
-            "framework.middleware.functional.data_processor", "qgpo_offline_data_fetcher qgpo_support_data_generator"
-        )
-    ),
-    "TD3-VAE": (
-        "ding.policy.td3_vae ding.entry.serial_entry_td3_vae serial_pipeline_td3_vae policy:td3-vae policy:td3_vae "
-        + _command("TD3VAE")
-    ),
-    "heterogeneous pre-trained transformers (HPT)": "ding.model.template.hpt HPT model:hpt",
-    "imitation learning of football (IL)": "ding.policy.il ILPolicy policy:IL",
-    "env managers on ding.framework.Supervisor": "ding.envs.env_manager.env_supervisor EnvSupervisor",
-    "the league of StarCraft": (
-        "MainPlayer MainExploiter LeagueExploiter player:main_player player:main_exploiter player:league_exploiter"
-    ),
-    "communication over linklink": "ding.utils.linklink_dist_helper ding.utils.fake_linklink",
-    "the example scripts inside the package (the folder examples/ of the repository has some)": "ding.example",
-    "a config module of one env (supported_env_cfg of the module above it has the configs by env id)": " ".join((
-        _names("config.example.A2C", "gym_bipedalwalker_v3 gym_lunarlander_v2"),
-        *(_names(f"config.example.{agent}", _ATARI) for agent in ("C51", "DQN", "PPOOffPolicy")),
-        *(_names(f"config.example.{agent}", _CONTINUOUS) for agent in ("DDPG", "SAC", "TD3")),
-        _names("config.example.PG", "gym_pendulum_v1"),
-        _names("config.example.PPOF", "gym_lunarlander_v2 gym_lunarlandercontinuous_v2"),
-        _names("config.example.SQL", "gym_lunarlander_v2"),
-    )),
-    "the CUDA kernels of hpc_rl": " ".join((
-        "ding.hpc_rl",
-        _names("rl_utils.gae", "shape_fn_gae"),
-        _names("rl_utils.ppo", "shape_fn_ppo"),
-        _names("rl_utils.td", "shape_fn_dntd shape_fn_qntd shape_fn_qntd_rescale shape_fn_td_lambda"),
-        _names("rl_utils.vtrace", "shape_fn_vtrace_discrete_action"),
-        _names("torch_utils.network.scatter_connection", "shape_fn_scatter_connection"),
-    )),
-    "the threads of its parallel pipeline (ding.parallel.launch starts and watches processes)": _names(
-        "entry.parallel_entry", "launch_collector launch_coordinator launch_learner run_collector run_learner"
-    ),
-    "the system config of its schedulers (ding -m dist -M config makes it)": _names(
-        "config.utils",
-        "set_collector_interaction_for_coordinator set_learner_interaction_for_coordinator set_host_port_k8s "
-        "set_host_port_slurm",
-    ),
-    "storages in ceph, redis and memcached (read_file and save_file use the file system)": _names(
-        "utils.file_helper",
-        "get_ceph_package get_mc_package get_redis_package get_rediscluster_package read_from_ceph read_from_file "
-        "read_from_mc read_from_path read_from_redis read_from_rediscluster save_file_ceph save_file_redis "
-        "save_file_rediscluster",
-    ),
-    "the memory of transformers as wrappers of a model (r2d2_gtrxl keeps it in its policy)": " ".join((
-        _names("model.wrapper.model_wrappers",
-               "TransformerInputWrapper TransformerMemoryWrapper TransformerSegmentWrapper"),
-        "model_wrapper:transformer_input model_wrapper:transformer_memory model_wrapper:transformer_segment",
-    )),
-    "connections of DI-engine's masters (Master.new_connection makes them here)": " ".join((
-        _names("interaction.master.connection", "SlaveConnection SlaveConnectionProxy TaskResultType"),
-    )),
-    "launchers of Kubernetes and Slurm in the library (ding -m dist and ditask have their own)": (
-        "ding.utils.k8s_helper ding.utils.orchestrator_launcher ding.utils.slurm_helper K8sLauncher "
-        "OrchestratorLauncher get_operator_server_kwargs exist_operator_server pod_exec_command find_free_port_slurm "
-        "node_to_host node_to_partition DEFAULT_K8S_COLLECTOR_PORT DEFAULT_K8S_LEARNER_PORT "
-        "DEFAULT_K8S_AGGREGATOR_SLAVE_PORT DEFAULT_K8S_COORDINATOR_PORT"
-    ),
-    "small helpers of DI-engine itself": " ".join((
-        "ding.entry.predefined_config ding.league.algorithm "
-        "ding.utils.data.base_dataloader ding.utils.deprecation ding.utils.fast_copy "
-        "ding.utils.time_helper_base ding.utils.time_helper_cuda fastcopy",
-        _names("config.config", "compile_collector_config save_project_state"),
-        _names("data.storage_loader", "ShmObject"),
-        _names("framework.middleware.barrier", "BarrierContext"),
-        _names("framework.middleware.functional.logger", "action_prob return_distribution return_prob softmax"),
-        _names("entry.cli", "print_registry print_version"),
-        _names("entry.cli_ditask", "print_version"),
-        _names("entry.utils", "AccMetric"),
-        _names("envs.env.base_env", "FinalMeta"),
-        _names("envs.env_manager.base_env_manager", "timeout_wrapper"),
-        _names("envs.env_manager.subprocess_env_manager", "is_abnormal_timestep"),
-        _names("model.common.encoder", "StructEncoder prod"),
-        _names("model.template.ngu", "parallel_wrapper"),
-        _names("model.template.q_learning", "parallel_wrapper"),
-        _names("model.wrapper.model_wrappers", "TeacherNetworkWrapper sample_action"),
-        _names("policy.fqf", "compute_grad_norm"),
-        _names("policy.ppg", "ExperienceDataset create_shuffled_dataloader"),
-        _names("reward_model.ngu_reward_model",
-               "collect_data_and_exclude_null_data_episodic collect_data_and_exclude_null_data_rnd "
-               "collect_data_episodic collect_data_rnd"),
-        _names("reward_model.pwil_irl_model", "collect_state_action_pairs"),
-        _names("torch_utils.network.nn_module", "weight_init_"),
-        _names("torch_utils.network.res_block", "TemporalSpatialResBlock"),
-        _names("utils.compression_helper", "dummy_decompressor"),
-        _names("utils.log_helper", "TBLoggerFactory"),
-        _names("utils.log_writer_helper", "distributed_writer enable_parallel"),
-        _names("utils.memory_helper", "ActivationMemState SimpleMemState get_current_device multi_chunk_test"),
-        _names("utils.normalizer_helper", "CDFNormalizer1d atleast_2d empirical_cdf"),
-        _names("utils.pytorch_ddp_dist_helper", "get_group simple_group_split"),
-        _names("utils.segment_tree", "njit"),
-        _names("worker.learner.learner_hook", "find_char"),
-        _names("worker.replay_buffer.advanced_buffer", "to_positive_index"),
-    )),
-}  # fmt: skip
+RENAMED: dict[str, str] = _TABLES["renamed_exports"]
+"""Exported name of DI-engine before 0.5 -> its name since then."""
 
-# Exported name of DI-engine before 0.5 -> its name since then.
-RENAMED = {
-    "EvalEpisodeReturnEnv": "EvalEpisodeReturnWrapper",
-    "FinalEvalRewardEnv": "EvalEpisodeReturnWrapper",
-    "QAC": "ContinuousQAC",
-}
-_PARTS = {name: part for part, names in NOT_BUILT.items() for name in names.split()}
-# Modules that are here and lack some of the names; the last three lack exported ones.
+_PARTS = {entry: part for part, entries in NOT_BUILT.items() for entry in entries}
+# Modules that are here and lack some of their names.
 _INCOMPLETE = {
     *(name.rpartition(".")[0] for name in (*_PARTS, *MOVED_NAMES)),
-    *("ding.league.starcraft_player", "ding.model.template.vac", "ding.policy.command_mode_policy_instance"),
+    *_TABLES["modules_that_lack_exports"],
 }
 
 

@@ -96,6 +96,8 @@ def exports(package: str) -> dict[str, str]:
     homes: dict[str, str] = {}
     if stub.exists():
         for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not stub.stem.startswith("__"):
+                continue  # made by the module from a table
             assert isinstance(node, ast.ImportFrom), f"{stub}: only 'from ... import ...' belongs into a stub"
             for alias in node.names:
                 if alias.name == "*":

@@ -25,6 +25,7 @@ from ding.entry.distributed.config import (
     coordinator_of,
     env_number,
     load_config,
+    read_given,
     run_token,
     section_of,
     write_prepared,
@@ -35,7 +36,8 @@ from ding.entry.distributed.replicas import dist_add_replicas as dist_add_replic
 from ding.entry.distributed.replicas import dist_delete_replicas as dist_delete_replicas
 from ding.entry.distributed.replicas import dist_restart_replicas as dist_restart_replicas
 from ding.entry.parallel.coordinator import coordinate
-from ding.entry.parallel.reports import ReportReader, finish_run
+from ding.entry.parallel.final_evaluation import finish_evaluated
+from ding.entry.parallel.reports import ReportReader
 from ding.entry.parallel.workers import COORDINATOR, collect, learn
 from ding.entry.view.access_file import AccessFile
 from ding.entry.view.status import bounded
@@ -109,10 +111,12 @@ def dist_launch_coordinator(
     with ExperimentLock() as lock:
         cfg = load_config(filename, seed, save=True, lock=lock, **where)
         limits = bounded(train_iter=max_train_iter, env_step=max_env_step)
-        return _coordinate(cfg, limits, run_token(token_file, make=True), quiet)
+        return _coordinate(cfg, read_given(filename), limits, run_token(token_file, make=True), quiet)
 
 
-def _coordinate(cfg: EasyDict, limits: dict[str, int], token: str, quiet: bool) -> dict[str, Any] | None:
+def _coordinate(
+    cfg: EasyDict, configs: tuple[EasyDict, EasyDict], limits: dict[str, int], token: str, quiet: bool
+) -> dict[str, Any] | None:
     exp_name = cfg.main.exp_name
     run_dir = os.path.join(exp_name, "run")
     os.makedirs(run_dir, exist_ok=True)
@@ -124,7 +128,7 @@ def _coordinate(cfg: EasyDict, limits: dict[str, int], token: str, quiet: bool) 
         view.start(reader.read())
         try:
             report = run_here(role, token, {}, run_dir, lambda report: view.update(reader.read(report)), access.update)
-            result, sentence = finish_run(reader.read(report))
+            _, result, sentence = finish_evaluated(reader.read(report), configs, cfg.seed)
             _tidy(cfg, run_dir)
             ok = True
             return result

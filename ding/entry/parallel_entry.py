@@ -14,9 +14,9 @@ from ding.config import ConfigError, ConfigValueError, compile_config_parallel, 
 from ding.config.experiment_dir import ExperimentLock
 from ding.config.own.reading import import_if_own
 from ding.entry.parallel.env_check import check_env
-from ding.entry.parallel.final_evaluation import evaluated_at_end
+from ding.entry.parallel.final_evaluation import finish_evaluated
 from ding.entry.parallel.places import Place, place_of
-from ding.entry.parallel.reports import ReportReader, finish_run, keep_final_checkpoint, newest_checkpoint
+from ding.entry.parallel.reports import ReportReader, newest_checkpoint
 from ding.entry.parallel.roles import PRELOAD, make_roles
 from ding.entry.parallel.scaling import CollectorCount
 from ding.entry.parallel.snapshots import KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
@@ -202,12 +202,7 @@ def _run(
             if last is not None:
                 sentence = f"stopped; go on with: {_resume_line(cfg, limits)}"
             raise RunInterrupted(outcome.signum, checkpoint)
-        end = reader.read(outcome.result)
-        checkpoint = keep_final_checkpoint(end.exp_name, end.train_iter)
-        # First of all, for the evaluation may be interrupted.
-        finish_run(end, checkpoint)
-        end = evaluated_at_end(end, *configs, cfg.seed, checkpoint)
-        result, sentence = finish_run(end, checkpoint)
+        end, result, sentence = finish_evaluated(reader.read(outcome.result), configs, cfg.seed)
         progress.end(end)
         ok = True
         return result

@@ -1,7 +1,8 @@
 """What an evaluation found, in a few numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ class EvaluationResult:
             number), and not the uncertainty of the mean.
         episodes: number of episodes.
         train_iter: train iterations of the policy.
+        opponent: the opponent of a game of two players, where a run has several of them, the weaker ones first.
     """
 
     mean: float
@@ -23,6 +25,7 @@ class EvaluationResult:
     max: float | None = None
     episodes: int | None = None
     train_iter: int | None = None
+    opponent: str | None = None
 
     @classmethod
     def of(cls, returns: Sequence[float], train_iter: int | None = None) -> "EvaluationResult":
@@ -30,6 +33,18 @@ class EvaluationResult:
         values = np.asarray(returns, dtype=np.float64)
         mean, std, low, high = (float(fn(values)) for fn in (np.mean, np.std, np.min, np.max))
         return cls(mean, std, low, high, len(values), train_iter)
+
+    def is_better_than(self, other: "EvaluationResult | None") -> bool:
+        """Return whether this result is the best one, if ``other`` was so before.
+
+        Of equal results the first one is the best. Any result against a later opponent is better than those before.
+        """
+        return other is None or self.opponent != other.opponent or self.mean > other.mean
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers as JSON-like data; without ``opponent`` where there is none."""
+        found = asdict(self)
+        return found if self.opponent is not None else {key: found[key] for key in found if key != "opponent"}
 
     @property
     def spread(self) -> str:

@@ -263,6 +263,14 @@ def read_checkpoint(path: PathLike) -> dict[str, Any]:
     return dict(state)
 
 
+def only_acts(state: Mapping[str, Any]) -> bool:
+    """Return whether a state holds what a policy needs to act and nothing to learn with, no optimiser say.
+
+    So do the checkpoints of evaluated policies that agents and parallel runs save.
+    """
+    return set(state) - {"normalization"} == {"model"}
+
+
 def good_numbered(
     folder: PathLike, name: str, check: Callable[[Path], Manifest] = checked_manifest
 ) -> Iterator[Manifest]:

@@ -38,6 +38,7 @@ from ding.policy import Policy, create_policy
 from ding.policy.action_kind import check_action_kind
 from ding.rollout import seed_evaluation, statistics_of
 from ding.utils import SeedTree, deep_merge_dicts
+from ding.utils.checkpoint import only_acts
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
 
@@ -468,7 +469,7 @@ class Agent:
         try:
             found = state if isinstance(state, Mapping) else read_file(state)
             # A checkpoint for acting holds the model only.
-            mode = self.policy.eval_mode if set(found) - {"normalization"} == {"model"} else self.policy.learn_mode
+            mode = self.policy.eval_mode if only_acts(found) else self.policy.learn_mode
             mode.load_state_dict(dict(found))
         except FileNotFoundError as error:
             raise ExperimentNotFoundError(f"there is no checkpoint {name}") from error

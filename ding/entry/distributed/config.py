@@ -80,18 +80,12 @@ def load_config(filename: str, seed: int, save: bool, lock: ExperimentLock | Non
         ConfigError: the config is wrong, or this is no file that ``dist_prepare_config`` wrote; or ``lock`` cannot be
             taken, because another run lasts there.
     """
-    path = Path(filename)
-    settings: dict[str, Any] = {"seed": seed}
-    if filename.endswith(PREPARED_SUFFIX):
-        try:
-            settings = json.loads(path.read_text(encoding="utf-8"))
-            path = path.parent / settings.pop("config")
-        except (OSError, ValueError, KeyError) as error:
-            raise ConfigValueError(f"{filename}: not what dist_prepare_config writes: {error}") from error
+    path, prepared = _prepared(filename)
+    settings = prepared or {"seed": seed}
     settings.update({key: value for key, value in addresses.items() if value is not None})
     if settings.get("coordinator_port") is None:
         settings["coordinator_port"] = env_number("COORDINATOR_PORT")
-    cfg = _compile(str(path), settings, save, lock)
+    cfg = _compile(path, settings, save, lock)
     if lock is not None:
         lock.take(cfg.main.exp_name)
     for key, folder in auto_folders(cfg).items():
@@ -99,19 +93,43 @@ def load_config(filename: str, seed: int, save: bool, lock: ExperimentLock | Non
     return cfg
 
 
+def read_given(filename: str) -> tuple[EasyDict, EasyDict]:
+    """Return main and create config as they are in the file, or in that which a prepared file names, with its
+    overrides; raises as :func:`load_config`.
+    """
+    configs = _read(*_prepared(filename))
+    return configs["main_config"], configs["create_config"]
+
+
+def _prepared(filename: str) -> tuple[str, dict[str, Any]]:
+    """The config file, and what was prepared for it."""
+    if not filename.endswith(PREPARED_SUFFIX):
+        return filename, {}
+    try:
+        settings = json.loads(Path(filename).read_text(encoding="utf-8"))
+        return str(Path(filename).parent / settings.pop("config")), settings
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigValueError(f"{filename}: not what dist_prepare_config writes: {error}") from error
+
+
+def _read(filename: str, settings: dict[str, Any]) -> dict[str, EasyDict]:
+    main, create, system = read_config_with_system(filename)
+    configs = {"main_config": main, "create_config": create, "system_config": system}
+    apply_overrides(settings.get("overrides", ()), configs)
+    return configs
+
+
 def _compile(filename: str, settings: dict[str, Any], save: bool, lock: ExperimentLock | None = None) -> EasyDict:
     known = {key: settings.get(key) for key in ("seed", "platform", *_ADDRESS_KEYS, *_PORT_KEYS)}
     given = {key: value for key, value in known.items() if value is not None}
     # The same folder on every machine and after every restart.
     options = {"save_cfg": save, "renew_dir": False, "free_ports": False, **given}
-    main, create, system = read_config_with_system(filename)
+    main, create, system = _read(filename, settings).values()
     if system.get("backend") not in (None, "flask_fs"):
         raise ConfigValueError(
             f"system_config.backend is {system.backend!r}, of which ding -m parallel starts all roles; processes that "
             "are started one by one need 'flask_fs'"
         )
-    configs = {"main_config": main, "create_config": create, "system_config": system}
-    apply_overrides(settings.get("overrides", ()), configs)
     if lock is not None:
         lock.take(str(main.get("exp_name", "")))
     return compile_config_parallel(main, create, system, **options)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ding.entry.parallel.best_policy import BestPolicy
 from ding.entry.parallel.reports import with_run_figures
 from ding.entry.parallel.shards import connector
 from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, SnapshotTaker
@@ -58,15 +59,11 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
 
     tls = TlsConfig(**cfg.system.tls) if cfg.system.get("tls") else None
     hub = MasterHub({**own, "status": status, "tls": tls, "scale": scale})
-    coordinator = Coordinator(cfg, hub=hub, shards=connector(context))
+    kept = KeptPlanes.of_run(cfg, own_token())
+    best = BestPolicy(cfg.main.exp_name, kept)
+    coordinator = Coordinator(cfg, hub=hub, shards=connector(context), evaluated=best.note)
     freq = int(cfg.main.policy.learn.get("run_state_freq") or 0)
-    taker = SnapshotTaker(
-        cfg.main.exp_name,
-        context.run_dir,
-        KeptPlanes.of_run(cfg, own_token()),
-        freq,
-        coordinator.buffers.files_held,
-    )
+    taker = SnapshotTaker(cfg.main.exp_name, context.run_dir, kept, freq, coordinator.buffers.files_held)
     try:
         with bind_mistakes("system_config.coordinator"):
             coordinator.start()

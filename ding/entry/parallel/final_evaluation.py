@@ -1,4 +1,4 @@
-"""The last weights of a parallel run are evaluated once more, after its processes have ended."""
+"""The end of a run of several processes: its last weights are evaluated once more, and its result is written."""
 
 import logging
 from collections.abc import Mapping
@@ -8,13 +8,32 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.config.sections import dig
 from ding.entry.application_entry import evaluate
-from ding.entry.parallel.reports import judged_by
+from ding.entry.parallel.best_policy import keep_as_best, read_best
+from ding.entry.parallel.reports import finish_run, judged_by, keep_final_checkpoint
 from ding.entry.view.status import RunStatus
 from ding.utils.checkpoint import train_iter_of
 
 logger = logging.getLogger("ding.entry")
+
+Configs = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+
+def finish_evaluated(end: RunStatus, configs: Configs, seed: int) -> tuple[RunStatus, dict[str, Any], str]:
+    """Evaluate the last checkpoint of a run as :func:`evaluated_at_end`, and write ``result.json``.
+
+    Args:
+        end: the last status of the run.
+        configs: main and create config of the run, as they were given.
+
+    Returns:
+        The status with that evaluation, what is in ``result.json``, and the end in a sentence.
+    """
+    checkpoint = keep_final_checkpoint(end.exp_name, end.train_iter)
+    # First of all, for the evaluation may be interrupted.
+    finish_run(end, checkpoint)
+    end = evaluated_at_end(end, *configs, seed, checkpoint)
+    return end, *finish_run(end, checkpoint)
 
 
 def evaluated_at_end(
@@ -22,25 +41,31 @@ def evaluated_at_end(
 ) -> RunStatus:
     """Return the last status of a run with an evaluation of its last checkpoint, as ``ding -m eval`` would do it.
 
-    The status stays as it is where the last evaluation was of these weights, where no evaluation of the run came to
-    its end (an episode may have none), and in games of several players. An evaluation that fails is a warning: the run
-    itself came to its end.
+    In a game of two players the opponent is that of the last evaluation. Where the result is the best of the run, a
+    copy of the checkpoint becomes its best policy. The status stays as it is where the last evaluation was of these
+    weights, and where no evaluation of the run came to its end (an episode may have none). An evaluation that fails is
+    a warning: the run itself came to its end.
 
     Args:
         main, create: the configs of the run.
         checkpoint: path of the last checkpoint; ``None`` without one.
     """
     train_iter = None if checkpoint is None else train_iter_of(checkpoint)
-    solo = dig(create, "commander").get("type", "solo") == "solo"
-    if not train_iter or status.last_return is None or not solo:
+    if checkpoint is None or not train_iter or status.last_return is None:
         return status
-    if status.last_evaluation is not None and status.last_evaluation.train_iter == train_iter:
+    last = status.last_evaluation
+    if last is not None and last.train_iter == train_iter:
         return status
+    opponent = None if last is None else last.opponent
+    own_main = main if opponent is None else {**main, "env": {**main["env"], "eval_opponent": opponent}}
     # In processes: an env that ends its process must not end this one.
-    own = EasyDict(deepcopy({**create, "env_manager": {"type": "subprocess"}}))
+    own_create = {**create, "env_manager": {"type": "subprocess"}}
     try:
-        found = evaluate((main, own), seed=seed, load_path=checkpoint)
+        own = (EasyDict(deepcopy(own_main)), EasyDict(deepcopy(own_create)))
+        found = replace(evaluate(own, seed=seed, load_path=checkpoint), train_iter=train_iter, opponent=opponent)
+        if all(map(found.is_better_than, (read_best(status.exp_name), status.best_evaluation))):
+            keep_as_best(status.exp_name, checkpoint, found)
     except Exception as error:  # noqa: BLE001 - whatever envs and checkpoints raise is reported
         logger.warning("the last weights are not evaluated: %s", error)
         return status
-    return judged_by(status, replace(found, train_iter=train_iter))
+    return judged_by(status, found)

@@ -11,6 +11,7 @@ from ding.entry.view.status import UNBOUNDED, RunStatus, WorkerStatus, evaluatio
 from ding.parallel.launch import ProcessStatus
 from ding.rollout.evaluation_result import EvaluationResult
 from ding.utils.checkpoint import progress_of, rename_checkpoint, train_iter_of
+from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME
 
 _RESUME_PREFIX = "resume_"
 _FIGURES = ("solved", "return", "best_return", "env_step", "train_iter", "elapsed_s")
@@ -62,8 +63,8 @@ class ReportReader:
             self._evaluations += report.get("last_evaluation") != self._report.get("last_evaluation")
             self._report = report
         report = self._report
-        last = _last_evaluation(report)
-        if last is not None and (self._best is None or last.mean > self._best.mean):
+        last = last_evaluation(report.get("last_evaluation") or {})
+        if last is not None and last.is_better_than(self._best):
             self._best = last
         # Between two reports there may have been an evaluation that nothing else is known of.
         best_return = report.get("best_return")
@@ -97,22 +98,23 @@ class ReportReader:
         )
 
 
-def _last_evaluation(report: Mapping[str, Any]) -> EvaluationResult | None:
-    last = report.get("last_evaluation") or {}
+def last_evaluation(last: Mapping[str, Any]) -> EvaluationResult | None:
+    """Return the ``last_evaluation`` of a commander's status as a result; ``None`` before the first."""
     if last.get("reward_mean") is None:
         return None
     std, low, high = (last.get(f"reward_{name}") for name in ("std", "min", "max"))
     episodes, train_iter = (
         None if last.get(key) is None else int(last[key]) for key in ("episode_count", "train_iter")
     )
-    return EvaluationResult(last["reward_mean"], std, low, high, episodes, train_iter)
+    return EvaluationResult(last["reward_mean"], std, low, high, episodes, train_iter, last.get("opponent"))
 
 
 def judged_by(status: RunStatus, result: EvaluationResult) -> RunStatus:
-    """Return a status with one more evaluation."""
+    """Return a status with one more evaluation. That it solves a game of two players, only its commander can say."""
     best = status.best_evaluation
-    best = result if best is None or result.mean > best.mean else best
-    solved = status.solved or (status.stop_value is not None and result.mean >= status.stop_value)
+    best = result if best is None or result.is_better_than(best) else best
+    reached = status.stop_value is not None and result.mean >= status.stop_value and result.opponent is None
+    solved = status.solved or reached
     report = {**status.report, "return": result.mean, "best_return": best.mean, "solved": solved}
     return replace(
         status,
@@ -142,7 +144,9 @@ def newest_checkpoint(exp_name: str, train_iter: int = 0) -> str | None:
         stopped_here = path.name.startswith(_RESUME_PREFIX) and (reached is None or reached >= train_iter)
         return (stopped_here, *progress_of(path))
 
-    found = max(Path(exp_name).glob("ckpt*/*.pth.tar"), key=rank, default=None)
+    # The best one is there for acting only.
+    saved = (path for path in Path(exp_name).glob("ckpt*/*.pth.tar") if path.name != BEST_CKPT_NAME)
+    found = max(saved, key=rank, default=None)
     return None if found is None else str(found)
 
 

@@ -15,7 +15,7 @@ import torch
 from ding.config import compile_config
 from ding.entry.serial_entry import load_input, without_roles
 from ding.policy import PolicyStateError, create_policy
-from ding.utils.checkpoint import is_checkpoint_folder, read_checkpoint, read_manifest
+from ding.utils.checkpoint import is_checkpoint_folder, only_acts, read_checkpoint, read_manifest
 
 _MAX_ITEMS = 20
 
@@ -55,9 +55,10 @@ def fit(path: str, config: str) -> tuple[bool, str]:
     main, create = without_roles(*load_input(config))
     cfg = compile_config(main, create_cfg=create, auto=True, save_cfg=False)
     cfg.policy.cuda = False
-    policy = create_policy(cfg.policy, enable_field=["learn"])
+    policy = create_policy(cfg.policy, enable_field=["learn", "eval"])
+    mode = policy.eval_mode if only_acts(state) else policy.learn_mode
     try:
-        policy.learn_mode.load_state_dict(state)
+        mode.load_state_dict(state)
     except PolicyStateError as error:
         return False, str(error)
     return True, f"fits {type(policy).__name__} of {Path(config)}: {len(state['model'])} parameters by their names"

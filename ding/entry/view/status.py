@@ -10,7 +10,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -266,10 +266,10 @@ def write_run_result(status: RunStatus) -> None:
     write_result(status.exp_name, result)
 
 
-def evaluations_of(status: RunStatus) -> dict[str, dict[str, float] | None]:
+def evaluations_of(status: RunStatus) -> dict[str, dict[str, Any] | None]:
     """Return the last and the best evaluation of a run as JSON-like data."""
     found = {"last_evaluation": status.last_evaluation, "best_evaluation": status.best_evaluation}
-    return {name: None if result is None else asdict(result) for name, result in found.items()}
+    return {name: None if result is None else result.as_dict() for name, result in found.items()}
 
 
 def write_result(exp_name: str, result: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from ding.parallel.planes.file.weight_plane import FileWeightPlane as FileWeight
 from ding.parallel.planes.inproc.data_plane import InprocDataPlane as InprocDataPlane
 from ding.parallel.planes.inproc.planes import forget_inproc_planes as forget_inproc_planes
 from ding.parallel.planes.inproc.weight_plane import InprocWeightPlane as InprocWeightPlane
+from ding.parallel.planes.protocols import EVALUATED as EVALUATED
 from ding.parallel.planes.protocols import AnyRef as AnyRef
 from ding.parallel.planes.protocols import ChunkRef as ChunkRef
 from ding.parallel.planes.protocols import DataPlane as DataPlane

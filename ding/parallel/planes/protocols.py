@@ -9,6 +9,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from ding.data.transition_batch import TransitionBatch
 
+EVALUATED = "evaluated"
+"""The policy id under which the evaluations of a run publish the weights that they judged."""
+
 
 class ChunkRef(TypedDict):
     """The reference of a chunk, which messages carry instead of its data. JSON can hold it."""

@@ -37,6 +37,7 @@ class Coordinator(Configurable):
     Args:
         cfg: compiled parallel config: ``main`` and ``system.coordinator``.
         commander, hub, data_plane, journal: for tests and other backends; by default made from the config.
+        evaluated: called with the ``last_evaluation`` of the commander's status after each evaluation.
         clock: seconds, never going backwards.
         shards: gets the shards of a replay buffer; None: they are objects of this process.
 
@@ -83,6 +84,7 @@ class Coordinator(Configurable):
         journal: Journal | None = None,
         clock: Callable[[], float] = time.monotonic,
         shards: Connect | None = None,
+        evaluated: Callable[[Mapping[str, Any]], None] = lambda evaluation: None,
     ) -> None:
         self._cfg = cfg
         self._coordinator_cfg = {**self.default_config(), **cfg["system"]["coordinator"]}
@@ -111,6 +113,7 @@ class Coordinator(Configurable):
         self._dispatcher = Dispatcher(
             self._command, self._ledger, self._buffers, self._interaction, self.info, self.error, self.broken
         )
+        self._evaluated = evaluated
         self._closed = False
         self._error: Exception | None = None
 
@@ -199,6 +202,9 @@ class Coordinator(Configurable):
             return
         with self._command.lock:
             converged = bool(self._command.commander.finish_collector_task(task_id, finished_task))
+            if finished_task.get("eval_flag"):
+                # Before the commander hands out the next evaluation, and before the run is over.
+                self._evaluated(self._command.commander.status().get("last_evaluation") or {})
             self._command.over = self._command.over or converged
             self._command.save()
         if converged:

@@ -53,6 +53,9 @@ class OneVsOneCommander(SoloCommander):
         self._league = create_league(league, self._snapshot_weights)
         self._active_player = self._league.active_players[0]
         self._current_player_id: dict[str, list[str]] = {}
+        # Task of an evaluation -> the opponent of the env in it.
+        self._eval_opponents: dict[str, str] = {}
+        self._last_opponent: str | None = None
         super().__init__(cfg, clock)
 
     @property
@@ -74,7 +77,7 @@ class OneVsOneCommander(SoloCommander):
         env = copy.deepcopy(self._evaluator_env_cfg if eval_flag else self._collector_env_cfg)
         if eval_flag:
             self._evaluating = task_id
-            env["eval_opponent"] = job["eval_opponent"]
+            self._eval_opponents[task_id] = env["eval_opponent"] = job["eval_opponent"]
         return {
             "task_id": task_id,
             "buffer_id": self._current_buffer_id,
@@ -107,7 +110,11 @@ class OneVsOneCommander(SoloCommander):
         player_ids = self._current_player_id.pop(task_id, None)
         if finished_task.get("eval_flag"):
             self._eval_is_over(task_id)
-            self._report("evaluator", finished_task)
+            opponent = self._eval_opponents.pop(task_id, self._last_opponent)
+            if opponent != self._last_opponent:
+                # Returns against different opponents are not comparable; the later one is the harder one.
+                self._best_return, self._last_opponent = None, opponent
+            self._report("evaluator", finished_task if opponent is None else {**finished_task, "opponent": opponent})
             return self._judge_evaluation(finished_task)
         self._total_collector_env_step += int(finished_task.get("step_count", 0))
         self._report("collector", finished_task)
@@ -126,6 +133,7 @@ class OneVsOneCommander(SoloCommander):
     def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
         super().notify_fail_collector_task(task)
         self._current_player_id.pop(task.get("task_id", ""), None)
+        self._eval_opponents.pop(task.get("task_id", ""), None)
 
     def update_learner_info(self, task_id: str, info: dict[str, Any]) -> bool:
         """Returns True when a snapshot of the player was made: a restarted coordinator must know it."""
@@ -147,13 +155,17 @@ class OneVsOneCommander(SoloCommander):
     # ------------------------------------------------------------------ restart and reports
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "league": self._league.state_dict(), "players": self._current_player_id}
+        opponents = {"of_tasks": self._eval_opponents, "last": self._last_opponent}
+        players = {"players": self._current_player_id, "opponents": opponents}
+        return {**super().state_dict(), "league": self._league.state_dict(), **players}
 
     def load_state_dict(self, state: Mapping[str, Any], collectors: int = 0, learners: int = 0) -> None:
         super().load_state_dict(state, collectors, learners)
         if state:
             self._league.load_state_dict(state["league"])
             self._current_player_id = dict(state["players"])
+            opponents = state.get("opponents") or {"of_tasks": {}, "last": None}  # older states have none
+            self._eval_opponents, self._last_opponent = dict(opponents["of_tasks"]), opponents["last"]
 
     def status(self) -> dict[str, Any]:
         return {

@@ -35,7 +35,7 @@ class CommanderLog:
         self.last: dict[str, dict[str, Any]] = {}
 
     def report(self, who: str, finished_task: Mapping[str, Any], envstep: int) -> None:
-        """Write down a finished task.
+        """Write down a finished task. An ``opponent`` that it names is in :attr:`last`, too.
 
         Args:
             who: ``collector`` or ``evaluator``.
@@ -47,7 +47,9 @@ class CommanderLog:
         train_iter = finished_task.get("train_iter", -1)
         if isinstance(train_iter, (list, tuple)):
             train_iter = max(train_iter, default=-1)
-        self.last[who] = {"train_iter": train_iter, "envstep": envstep, **values}
+        opponent = {key: finished_task[key] for key in ("opponent",) if key in finished_task}
+        if info["episode_count"] != 0:
+            self.last[who] = {"train_iter": train_iter, "envstep": envstep, **values, **opponent}
         logger = self._loggers[who]
         logger.info("train iteration %s, env step %s%s", train_iter, envstep, logger.get_tabulate_vars_hor(values))
         if train_iter is not None and train_iter >= 0:
@@ -179,10 +181,11 @@ class SoloCommander(BaseCommander):
     def _judge(self, finished_task: Mapping[str, Any]) -> bool:
         """Whether an evaluation ends the run."""
         reached = finished_task.get("reward_mean")
-        if reached is not None:
-            self._best_return = max(reached, self._best_return if self._best_return is not None else reached)
+        if reached is None or not finished_task.get("real_episode_count", 1):
+            return False
+        self._best_return = max(reached, self._best_return if self._best_return is not None else reached)
         stop = self._cfg["env"].get("stop_value")
-        if stop is None or reached is None or reached < stop or not finished_task.get("real_episode_count", 1):
+        if stop is None or reached < stop:
             return False
         self._end_flag = True
         return True

@@ -22,8 +22,10 @@ from ding.entry.cli import cli
 from ding.entry.commands.scale import scale_run
 from ding.entry.distributed.config import load_config
 from ding.entry.distributed.group import aggregator_addresses
+from ding.entry.parallel.best_policy import read_best
 from ding.entry.view import read_status
 from ding.interaction import write_run_token
+from ding.utils.checkpoint import train_iter_of
 
 
 @pytest.fixture
@@ -216,7 +218,17 @@ def test_a_run_over_several_addresses(config, tmp_path, roles):
     assert roles.end() == {"coordinator": 0, "learner": 143, "collector": 143}
     result = json.loads((tmp_path / "parallel_test" / "result.json").read_text())
     assert result["solved"]
-    assert sorted(os.listdir("parallel_test")) == ["ckpt", "log", "result.json", "status.json", "total_config.py"]
+    # The coordinator evaluates the last checkpoint, and keeps the best policy.
+    assert result["last_evaluation"]["train_iter"] == train_iter_of(result["checkpoint"])
+    assert read_best("parallel_test").mean == result["best_return"]
+    assert sorted(os.listdir("parallel_test")) == [
+        "ckpt",
+        "eval",
+        "log",
+        "result.json",
+        "status.json",
+        "total_config.py",
+    ]
 
 
 def test_a_second_coordinator_in_the_folder_is_refused_and_one_after_a_kill_is_not(config, tmp_path, roles):

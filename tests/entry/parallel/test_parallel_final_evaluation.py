@@ -3,22 +3,25 @@
 import json
 import logging
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ding.config import compile_config
+from ding.config import compile_config, read_config_with_system
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry import parallel_pipeline
 from ding.entry.application_entry import evaluate
+from ding.entry.parallel.best_policy import read_best
 from ding.entry.parallel.final_evaluation import evaluated_at_end
 from ding.entry.parallel.reports import ReportReader, finish_run
 from ding.entry.serial_entry import load_input, without_roles
 from ding.entry.view.status import RunStatus
 from ding.policy import create_policy
 from ding.rollout import EvaluationResult
-from ding.utils.checkpoint import save_checkpoint
+from ding.utils.checkpoint import read_checkpoint, save_checkpoint
 
+DUEL = Path(__file__).parents[3] / "configs" / "duel" / "parallel" / "duel_dqn_config.py"
 CHECKPOINT = "exp/ckpt/ckpt_final.pth.tar"
 WORST = EvaluationResult(1.0, 0.0, 1.0, 1.0, 5, train_iter=3)
 
@@ -47,11 +50,13 @@ def test_the_last_weights_of_a_run_are_evaluated_as_the_command_line_does_it(con
     assert (end.evaluations, end.last_evaluation.train_iter, end.last_evaluation.episodes) == (2, 8, 5)
     assert end.best_evaluation == end.last_evaluation
     assert end.last_return == evaluate(configs, seed=0, load_path=CHECKPOINT).mean
+    assert read_best("exp") == end.last_evaluation
+    assert read_checkpoint("exp/ckpt/ckpt_best.pth.tar").keys() == read_checkpoint(CHECKPOINT).keys()
     result, sentence = finish_run(end, CHECKPOINT)
     assert result["return"] == result["best_return"] == result["last_evaluation"]["mean"] == end.last_return
     assert json.loads(Path("exp/result.json").read_text()) == result
     assert "last and best evaluation: return " in sentence
-    assert f"the last policy is in {CHECKPOINT}" in sentence
+    assert "the best policy is in exp/ckpt/ckpt_best.pth.tar" in sentence
 
 
 def test_a_better_evaluation_before_stays_the_best(configs):
@@ -89,6 +94,26 @@ def test_the_reader_keeps_the_best_of_what_was_reported():
     found = reader.read({**report(4.0, 7), "best_return": 9.0})
     assert found.last_evaluation == EvaluationResult(4.0, 1.0, 3.0, 5.0, 5, 7)
     assert found.best_evaluation == EvaluationResult(9.0, 1.0, 8.0, 10.0, 5, 2)
+
+
+def test_a_game_of_two_players_ends_with_its_last_opponent(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main, create, _ = read_config_with_system(str(DUEL))
+    main.exp_name = "exp"
+    main.env.update(evaluator_env_num=5, n_evaluator_episode=5)
+    own = without_roles(*load_input((main, create)))
+    cfg = compile_config(own[0], auto=True, create_cfg=own[1], save_cfg=False)
+    save_checkpoint(CHECKPOINT, create_policy(cfg.policy).learn_mode.state_dict(), {"train_iter": 8})
+    last = EvaluationResult(-20.0, 0.0, -20.0, -20.0, 5, train_iter=3, opponent="GREEDY")
+    end = evaluated_at_end(replace(status(last), stop_value=-100.0), main, create, 0, CHECKPOINT)
+    assert (end.last_evaluation.train_iter, end.last_evaluation.opponent) == (8, "GREEDY")
+    main.env.eval_opponent = "GREEDY"
+    assert end.last_return == evaluate((main, create), seed=0, load_path=CHECKPOINT).mean
+    # The commander knows whether a harder opponent is left.
+    assert not end.solved
+    assert read_best("exp") == end.best_evaluation == end.last_evaluation
+    result, _ = finish_run(end, CHECKPOINT)
+    assert result["last_evaluation"]["opponent"] == "GREEDY"
 
 
 @pytest.mark.slow

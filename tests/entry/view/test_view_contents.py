@@ -105,3 +105,11 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path, write, reason) -> None:
 
 def test_a_folder_without_a_checkpoint(tmp_path) -> None:
     assert run(tmp_path) == (2, [f"ding: {tmp_path} is no checkpoint, and no experiment folder with one"])
+
+
+def test_a_checkpoint_for_acting_fits(state, tmp_path) -> None:
+    path, config = tmp_path / "ckpt_best.pth.tar", tmp_path / "config.py"
+    config.write_text(CONFIG)
+    torch.save({"model": state["model"]}, path)
+    code, lines = run(path, "-c", config)
+    assert (code, lines[-1].startswith("fits DQNPolicy")) == (0, True)

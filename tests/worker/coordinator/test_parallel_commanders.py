@@ -124,6 +124,7 @@ def test_an_evaluation_of_no_episode_does_not_count():
     commander.get_learner_task()
     task = commander.get_collector_task()
     assert not commander.finish_collector_task(task["task_id"], evaluation(9.0, real_episode_count=0))
+    assert (commander.status()["best_return"], commander.status()["last_evaluation"]) == (None, None)
 
 
 def test_a_learner_that_ends_or_fails_leaves_no_stale_ids():
@@ -244,6 +245,23 @@ def test_a_won_evaluation_against_an_easy_opponent_raises_the_difficulty():
         task = commander.get_collector_task()
         assert task["collector_cfg"]["env"]["eval_opponent"] == opponent
         assert commander.finish_collector_task(task["task_id"], evaluation(9.5, game_result=[["wins"]])) is stops
+        assert commander.status()["last_evaluation"]["opponent"] == opponent
+        clock.now += 61
+
+
+def test_returns_against_an_easier_opponent_are_not_the_best_ones():
+    player = {"one_phase_step": 10, "branch_probs": {"sp": 1.0}, "eval_opponent_difficulty": ["EASY", "HARD"]}
+    clock = Clock()
+    commander = one_vs_one(clock, naive_sp_player=player)
+    commander.get_learner_task()
+    for reward, result, best in ((8.0, "wins", 8.0), (2.0, "losses", 2.0), (1.0, "losses", 2.0)):
+        task = commander.get_collector_task()
+        # The coordinator is restarted meanwhile.
+        restarted = one_vs_one(clock, naive_sp_player=player)
+        restarted.load_state_dict(json.loads(json.dumps(commander.state_dict())), collectors=1, learners=1)
+        commander = restarted
+        commander.finish_collector_task(task["task_id"], evaluation(reward, game_result=[[result]]))
+        assert commander.status()["best_return"] == best
         clock.now += 61
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.data import TransitionBatch
-from ding.parallel.planes import ChunkRef, DataPlane, StorageError, new_writer_name, open_planes
+from ding.parallel.planes import EVALUATED, ChunkRef, DataPlane, StorageError, new_writer_name, open_planes
 from ding.rl_utils.normalization import Counted
 from ding.utils import import_module
 from ding.worker._comm_slave import SLAVE_CONFIG, CollectorSlave, make_slave, start_slave
@@ -218,7 +218,10 @@ class PlaneCollector(BaseCommCollector):
         task = self._task
         if task is None or task.closing.is_set():
             return None
-        return task.policies.get(path, newer_than, timeout_s)
+        found = task.policies.get(path, newer_than, timeout_s)
+        if found is not None:
+            task.policy = found
+        return found
 
     def send_stepdata(  # type: ignore[override]
         self, path: str, stepdata: TransitionBatch | Sequence[Mapping[str, Any]]
@@ -281,11 +284,24 @@ class PlaneCollector(BaseCommCollector):
             )
         task = self._task
         if task is not None and not is_data:
+            if metadata.get("eval_flag") and metadata["collector_done"]:
+                # Before the coordinator can know that the evaluation is over.
+                self._keep_evaluated(task)
             task.sending.note(partial(task.outbox.put_info, dict(metadata)))
         elif task is not None and metadata["data_id"] in task.unsent:
             batch = task.unsent.pop(metadata["data_id"])
             if not task.sending.submit(partial(self._send, task, batch, dict(metadata))):
                 self._drop(batch, "the task has ended")
+
+    def _keep_evaluated(self, task: "_RunningTask") -> None:
+        """Publish the weights that were evaluated; a run has one evaluation at a time."""
+        if task.policy is None:
+            return
+        state = {key: value for key, value in task.policy.items() if key != "iter"}
+        try:
+            self._planes.weights(EVALUATED).publish(state, int(task.policy["iter"]))
+        except StorageError as error:
+            logger.warning("the weights that were evaluated are not kept: %s", error)
 
     def _send(self, task: "_RunningTask", batch: TransitionBatch, metadata: dict[str, Any]) -> None:
         ref = self._put(task, batch)
@@ -335,6 +351,8 @@ class _RunningTask:
         self.policies = policies
         self.collector: BaseParallelCollector | None = None
         self.closing = threading.Event()
+        # What the collector got last.
+        self.policy: dict[str, Any] | None = None
         self.unsent: dict[str, TransitionBatch] = {}
         self.sending = Sending(f"send-{self.task_id}", outbox.fail)
         self._thread = threading.Thread(target=self._run, name=f"collector-{self.task_id}", daemon=True)

@@ -229,6 +229,8 @@ class _Pool(VectorWrapper):
         self._episodic_life = bool(task.arguments.get("episodic_life"))
         self._lives = np.zeros(num_envs, dtype=np.int32)
         self._game_over = np.zeros(num_envs, dtype=np.bool_)
+        # Where an episode ended with a life, and the next one began without a reset.
+        self._plays_on = np.zeros(num_envs, dtype=np.bool_)
         super().__init__(self._made())
         self.obs_were_bytes = self.env.single_observation_space.dtype == np.uint8
         if task.obs_scale != 1.0:
@@ -265,6 +267,7 @@ class _Pool(VectorWrapper):
             self.env = self._made(env_seed=[abs(value or 0) for value in seed])
         obs, infos = self.env.reset() if self.batches is None else self.batches.reset_all()
         self._lives = infos.get("lives", self._lives)
+        self._plays_on[:] = False
         return self._scaled(obs), infos
 
     def step(self, actions: Any) -> tuple[np.ndarray, Any, Any, Any, dict[str, Any]]:
@@ -274,6 +277,7 @@ class _Pool(VectorWrapper):
         if self._episodic_life:
             terminated = terminated | (infos["lives"] < self._lives)
             self._lives = infos["lives"]
+            self._plays_on = terminated & ~self._game_over
         return self._scaled(obs), rewards, terminated, truncated, infos
 
     def receive(self, idle: Sequence[int]) -> PoolAnswers:
@@ -288,8 +292,8 @@ class _Pool(VectorWrapper):
         return PoolAnswers(came._replace(obs=self._scaled(came.obs)), game_over)
 
     def reset_rows(self, mask: np.ndarray) -> np.ndarray:
-        """Reset the envs of a mask whose game is over, instead of with the next step; returns all observations."""
-        obs, rows = self._obs, np.flatnonzero(mask & self._game_over)
+        """Reset the envs of a mask, but those that play on after a lost life; returns all observations."""
+        obs, rows = self._obs, np.flatnonzero(mask & ~self._plays_on)
         if len(rows):
             pool: Any = self.env
             first, infos = pool.reset(rows.astype(np.int32))

@@ -30,7 +30,7 @@ from ding.envs.env_manager._errors import (
     traceback_text,
 )
 from ding.envs.env_manager._lifecycle import EnvLifecycle, EnvState, ResetParam
-from ding.envs.env_manager._vector.build import build_vector_env, row_resetter
+from ding.envs.env_manager._vector.build import build_vector_env, row_resetter, rows_take_seeds
 from ding.envs.env_manager._vector.columns import VectorObs, cast_columns, replaced, row_info
 from ding.envs.env_manager._vector.end import close_vector_env, dead_worker
 from ding.utils import ENV_MANAGER_REGISTRY
@@ -187,7 +187,8 @@ class GymVectorEnvManager(AbstractEnvManager):
                 _seed_of(self._life.renewal_seed(env_id)) if seed is None else seed for env_id, seed in enumerate(seeds)
             ]
         obs = self._cast(self._timed_reset(partial(self._seeded_reset, seeds)))
-        if self._reset_rows is not None and self._life.seeds_vary and None not in seeds:
+        varies = self._life.seeds_vary and None not in seeds
+        if varies and self._reset_rows is not None and rows_take_seeds(self._venv):
             # The vector env may have one generator for all envs, and each episode needs its own.
             rows = partial(self._reset_rows, np.ones(self.env_num, dtype=np.bool_), seeds)
             obs = self._cast(self._timed_reset(rows))

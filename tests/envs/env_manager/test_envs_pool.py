@@ -44,6 +44,18 @@ def test_episodes_and_seeds():
     manager.close()
 
 
+def test_a_single_env_is_reset_in_mid_episode():
+    manager = managed(2, {"env_id": "CartPole-v1"})
+    manager.seed(0)
+    manager.launch()
+    for _ in range(5):
+        timesteps = manager.step({0: np.array([1]), 1: np.array([1])})
+    manager.reset({1: None})
+    assert np.abs(manager.ready_obs[1]).max() <= 0.05
+    np.testing.assert_array_equal(manager.ready_obs[0], timesteps[0].obs)
+    manager.close()
+
+
 def test_actions_are_scaled_and_time_limits_are_truncations():
     manager = managed(1, {"env_id": "Pendulum-v1", "act_scale": True})
     manager.seed(0)

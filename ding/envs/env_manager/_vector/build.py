@@ -249,6 +249,13 @@ def row_resetter(venv: VectorEnv) -> RowReset | None:
     return None
 
 
+def rows_take_seeds(venv: VectorEnv) -> bool:
+    """Whether the function of :func:`row_resetter` resets rows from given seeds."""
+    if hasattr(venv, "reset_rows"):
+        return accepts(venv.reset_rows, "seeds")
+    return type(venv) is CartPoleVectorEnv
+
+
 def _reset_cartpole_rows(venv: CartPoleVectorEnv, mask: np.ndarray, seeds: Sequence[int | None] | None) -> np.ndarray:
     rows = np.flatnonzero(mask)
     state: np.ndarray = venv.state  # type: ignore[assignment]

@@ -96,7 +96,11 @@ class PoolBatches:
         return max(0, self._batch_size - len(self._at_work))
 
     def reset_all(self) -> tuple[np.ndarray, dict[str, Any]]:
-        """Reset all envs, whatever they are at; return their observations ``[num_envs, ...]``, and infos with lives."""
+        """Reset all envs, whatever they are at; return their observations ``[num_envs, ...]``, and infos with lives.
+
+        Each is reset equally often, as often as whole batches need, so that what the envs begin with does not depend on
+        which of them was first.
+        """
         everyone = range(self._num_envs)
         while self._at_work:
             self.receive(everyone)
@@ -104,11 +108,15 @@ class PoolBatches:
         self._resetting.clear()
         self._pool.async_reset()
         self._at_work.update(everyone)
+        ordered = dict.fromkeys(everyone, 1)
         rows: dict[int, Any] = {}
         lives = np.zeros(self._num_envs, dtype=np.int32)
-        while self._at_work:
-            # What is missing here is filled up with resets: the first observation is the last one of them.
-            again = [env_id for env_id in everyone if env_id not in self._at_work][: self._missing()]
+        while self._at_work or len(set(ordered.values())) > 1:
+            idle = sorted(set(everyone) - self._at_work, key=lambda env_id: ordered[env_id])
+            again = idle[: self._missing()]
+            for env_id in again:
+                ordered[env_id] += 1
+            self._at_work.update(again)
             obs, infos = self._pool.reset(np.array(again, dtype=np.int32)) if again else self._received_reset()
             self._at_work.difference_update(infos["env_id"].tolist())
             rows.update(zip(infos["env_id"].tolist(), obs))

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ding.utils.errors import UserMistake
+
 
 @dataclass
 class TrainingReturn:
@@ -39,7 +41,7 @@ class EvalReturn:
     eval_value_std: np.float32
 
 
-class AgentError(Exception):
+class AgentError(UserMistake):
     """Base of what an agent raises; the message is one sentence."""
 
 

@@ -24,8 +24,10 @@ Every message names the key or the file, and the nearest known name.
 
 from collections.abc import Sequence
 
+from ding.utils.errors import UserMistake
 
-class ConfigError(Exception):
+
+class ConfigError(UserMistake):
     """Base of everything that is wrong with a config; ``str(error)`` is the message for the user."""
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Floor 6: the control plane of the parallel mode.
+"""Floor 2: the control plane of the parallel mode.
 
 A `Master` gives tasks to `Slave`s; JSON over HTTP in both directions, never data. `docs/architecture.md` shows where it
 stands, ``ding.interaction.errors`` draws the tree of errors, ``ding.interaction.messages`` has the messages,

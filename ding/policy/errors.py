@@ -12,6 +12,7 @@
     └── PolicyMemberError (AttributeError)          ``policy.name`` of a name the policy does not have
 """
 
+from ding.utils.errors import UserMistake
 from ding.utils.names import did_you_mean
 
 
@@ -19,7 +20,7 @@ class PolicyError(Exception):
     """Base class of the errors of :mod:`ding.policy`."""
 
 
-class PolicyConfigError(PolicyError, RuntimeError):
+class PolicyConfigError(PolicyError, RuntimeError, UserMistake):
     """A config key that does not fit, or keys that contradict each other."""
 
 
@@ -38,7 +39,7 @@ class PolicyStateError(PolicyError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
-class PolicyWeightsError(PolicyStateError, RuntimeError):
+class PolicyWeightsError(PolicyStateError, RuntimeError, UserMistake):
     """Saved parameters that are missing, unknown or of another shape; the message lists them."""
 
 

@@ -5,10 +5,12 @@ import logging
 
 import torch
 
+from ding.utils.errors import UserMistake
+
 logger = logging.getLogger(__name__)
 
 
-class DeviceError(RuntimeError):
+class DeviceError(RuntimeError, UserMistake):
     """``policy.cuda`` is not one of its values."""
 
 

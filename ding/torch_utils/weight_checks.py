@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from ding.utils.errors import UserMistake
+
 ON_NONFINITE = ("raise", "skip", "ignore")
 """What ``policy.learn.on_nonfinite`` may be: end the run, leave out the update, or look away."""
 
@@ -13,7 +15,7 @@ ON_NONFINITE = ("raise", "skip", "ignore")
 _SHOWN = 6
 
 
-class NonFiniteError(ArithmeticError):
+class NonFiniteError(ArithmeticError, UserMistake):
     """A loss, a gradient or a weight is NaN or infinite."""
 
 

@@ -12,6 +12,8 @@ import zipfile
 import zlib
 from typing import BinaryIO
 
+from ding.utils.errors import UserMistake
+
 _HEAD = b"PK\x03\x04"
 # The first bytes of what torch wrote before it used zip archives.
 _LEGACY_HEAD = b"\x80\x02"
@@ -23,7 +25,7 @@ _PART_BYTES = 1 << 20
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
 
 
-class FileRefusedError(ValueError, pickle.UnpicklingError):
+class FileRefusedError(ValueError, pickle.UnpicklingError, UserMistake):
     """A file that is damaged, or not what it should be; the message is one sentence that begins with its path."""
 
 

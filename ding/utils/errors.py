@@ -10,7 +10,15 @@ Each is what Python calls the mistake and also the type that DI-engine raises in
     └── UnknownKeyError         also RuntimeError
     NotImplementedError
     └── UnknownNormError        also KeyError
+
+:class:`UserMistake` marks the errors of every package that a user can put right.
 """
+
+
+class UserMistake(Exception):
+    """A base of errors that the user can put right in a config, an option or an argument: their sentence is enough, and
+    the command line shows no traceback.
+    """
 
 
 class InvalidArgumentError(ValueError, AssertionError):

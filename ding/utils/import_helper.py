@@ -10,13 +10,14 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
+from ding.utils.errors import UserMistake
 from ding.utils.original_names import built_in_env_module
 from ding.utils.own_code import importing, note_imported
 
 log = logging.getLogger(__name__)
 
 
-class MissingExtraError(ImportError):
+class MissingExtraError(ImportError, UserMistake):
     """A package is not installed that only an extra brings; the message names the extra."""
 
 

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from ding.utils.errors import UserMistake
+
 log = logging.getLogger(__name__)
 
 
@@ -40,11 +42,11 @@ class OwnModule:
     by_path: bool = False
 
 
-class OwnCodeError(ImportError):
+class OwnCodeError(ImportError, UserMistake):
     """A module of the user's cannot be imported; one sentence with its name or file."""
 
 
-class MissingMainGuardError(RuntimeError):
+class MissingMainGuardError(RuntimeError, UserMistake):
     """A module starts a run when it is imported; the message names the missing guard."""
 
 

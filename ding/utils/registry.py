@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast, overload
 
+from ding.utils.errors import UserMistake
 from ding.utils.import_helper import import_module
 from ding.utils.names import did_you_mean, listed
 from ding.utils.original_names import missing_type
@@ -27,7 +28,7 @@ T = TypeVar("T")
 _MISSING = object()
 
 
-class UnknownNameError(KeyError):
+class UnknownNameError(KeyError, UserMistake):
     """A name that is not registered. ``str()`` is the plain message, without the quotes of ``KeyError``."""
 
     def __str__(self) -> str:

@@ -14,25 +14,9 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from ding.utils.errors import UserMistake
 from ding.utils.messages import add_note
 
-#: ``module:class`` of what is raised for a mistake; a module that was not imported has raised nothing.
-_MISTAKES = (
-    "ding.config.errors:ConfigError",
-    "ding.utils.registry:UnknownNameError",
-    "ding.utils.import_helper:MissingExtraError",
-    "ding.utils.own_code:OwnCodeError",
-    "ding.utils.own_code:MissingMainGuardError",
-    "ding.utils.file_helper:FileRefusedError",
-    "ding.policy.errors:PolicyConfigError",
-    "ding.policy.errors:PolicyWeightsError",
-    "ding.torch_utils.weight_checks:NonFiniteError",
-    "ding.worker.learner.saving:DiskFullError",
-    "ding.torch_utils.device:DeviceError",
-    "ding.worker.learner.learner_hook:HookConfigError",
-    "ding.utils.data:DatasetError",
-    "ding.bonus.common:AgentError",
-)
 _NOTE = "the whole traceback is in "
 _FILE_NAME = "error.txt"
 _FRAME = re.compile(r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+)\n(?: +(?P<text>\S.*)\n)?', re.M)
@@ -43,9 +27,7 @@ _BARE = (AttributeError, IndexError, NameError, ArithmeticError)
 
 def is_mistake(error: BaseException) -> bool:
     """Whether the user can put it right in a config, an option or an argument."""
-    pairs = (entry.split(":") for entry in _MISTAKES)
-    found = (getattr(sys.modules[module], name) for module, name in pairs if module in sys.modules)
-    return isinstance(error, tuple(found))
+    return isinstance(error, UserMistake)
 
 
 @contextlib.contextmanager

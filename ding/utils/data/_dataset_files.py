@@ -18,6 +18,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from ding.utils.errors import UserMistake
 from ding.utils.file_helper import atomic_write, save_file
 from ding.utils.import_helper import require_extra
 from ding.utils.names import check_choice, did_you_mean
@@ -29,7 +30,7 @@ _HDF5_KEYS = ("obs", "action", "reward", "done", "next_obs")
 _PART_BYTES = 1 << 20
 
 
-class DatasetError(ValueError):
+class DatasetError(ValueError, UserMistake):
     """A data set that cannot be learned from; the message names the file or field."""
 
 

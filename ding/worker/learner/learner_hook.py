@@ -32,6 +32,7 @@ from ding.torch_utils import CountVar
 from ding.torch_utils.weight_checks import check_weights
 from ding.utils import did_you_mean, write_scalars
 from ding.utils.checkpoint import read_checkpoint
+from ding.utils.errors import UserMistake
 from ding.worker.learner.saving import CheckpointSaver, load_weights
 from ding.worker.learner.tick_monitor import TickMonitor
 
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 _KEEP_PREFIX = "noreduce_"
 
 
-class HookConfigError(ValueError):
+class HookConfigError(ValueError, UserMistake):
     """A hook config that cannot be understood."""
 
 

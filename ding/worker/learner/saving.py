@@ -9,6 +9,7 @@ from typing import Any
 
 from ding.data.roles import CollectMode, EvalMode, LearnMode, StateDict
 from ding.utils.checkpoint import folder_of, keep_newest, save_checkpoint
+from ding.utils.errors import UserMistake
 from ding.utils.names import check_choice
 
 log = logging.getLogger(__name__)
@@ -17,7 +18,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _LOOK_AGAIN_S = 1.0
 
 
-class DiskFullError(OSError):
+class DiskFullError(OSError, UserMistake):
     """There is no space for a checkpoint; the one before is whole."""
 
 

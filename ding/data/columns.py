@@ -192,7 +192,7 @@ def stack_rows(rows: Sequence[Any], path: str = "") -> Columns:
         if not plain or first.dtype.hasobject or isinstance(first, _NO_PLAIN_ARRAYS):
             return list(rows)
         _check_uniform(rows, path)
-        return np.stack(list(rows))
+        return np.array(rows)  # np.stack takes three times as long for small rows
     return _stack_scalars(rows)
 
 

@@ -16,7 +16,7 @@ It is the same for all env managers. Anything else raises a :class:`DataProblem`
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeGuard
 
 import gymnasium
 import numpy as np
@@ -66,7 +66,7 @@ def obs_reader(space: AnySpace | None, strict: bool = True) -> ReadObs:
 
 
 def _reader(space: AnySpace | None, path: str, strict: bool) -> ReadObs:
-    if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
+    if is_array_space(space):
         return _array_reader(space, path, strict)
     if isinstance(space, spaces.Discrete):
         return lambda obs: _discrete(obs, path) if strict else _present(obs, "an int", path)
@@ -81,6 +81,11 @@ def _reader(space: AnySpace | None, path: str, strict: bool) -> ReadObs:
         parts = [_reader(part, f"{path}[1]", strict) for part in space.spaces]
         return lambda obs: (obs[0], parts[int(obs[0])](obs[1])) if isinstance(obs, (tuple, list)) else _present(obs)
     return _present
+
+
+def is_array_space(space: AnySpace | None) -> TypeGuard[AnySpace]:
+    """Whether the elements of a space are arrays with axes."""
+    return isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary))
 
 
 def _refuse(found: str, expected: str, path: str) -> NoReturn:
@@ -100,7 +105,7 @@ def _array_reader(space: AnySpace, path: str, strict: bool) -> ReadObs:
     shape, dtype = space.shape, np.dtype(space.dtype)
 
     def read(obs: Obs) -> Any:
-        if type(obs) is np.ndarray and obs.dtype == dtype and obs.shape == shape:
+        if type(obs) is np.ndarray and obs.dtype is dtype and obs.shape == shape:
             return obs
         if not strict and not isinstance(obs, (np.ndarray, list, tuple)):
             return _present(obs, f"an array of shape {shape}", path)
@@ -160,19 +165,30 @@ def _discrete(obs: Obs, path: str) -> np.ndarray:
 
 def _dict_reader(space: spaces.Dict, path: str, strict: bool) -> ReadObs:
     readers = {key: _reader(part, f"{path}.{key}" if path else str(key), strict) for key, part in space.spaces.items()}
+    keys = readers.keys()
+    arrays = [(key, np.dtype(part.dtype), part.shape) for key, part in space.spaces.items() if is_array_space(part)]
+    count = len(arrays) if len(arrays) == len(keys) else -1
 
     def read(obs: Obs) -> Any:
+        if type(obs) is dict and len(obs) == count:
+            # Dicts of arrays are compared here, and not part by part: this counts in each step of each env.
+            for key, dtype, shape in arrays:
+                value = obs.get(key)
+                if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
+                    break
+            else:
+                return obs
         if not isinstance(obs, Mapping):
             return _refuse(_shown(obs), "a dict", path) if strict else _present(obs, "a dict", path)
         if not strict:
             return {key: readers[key](value) if key in readers else value for key, value in obs.items()}
-        if obs.keys() != readers.keys():
-            given = [key for key in obs if key in readers or not is_ignored_key(key)]
-            if set(given) != readers.keys():
-                _refuse(f"with the keys {sorted(map(str, obs))}", f"{sorted(map(str, readers))}", path)
-            # What networks get as the env gave it is no part of the space.
-            return {key: readers[key](value) if key in readers else value for key, value in obs.items()}
-        return {key: reader(obs[key]) for key, reader in readers.items()}
+        if obs.keys() == keys:
+            return {key: reader(obs[key]) for key, reader in readers.items()}
+        given = [key for key in obs if key in readers or not is_ignored_key(key)]
+        if set(given) != keys:
+            _refuse(f"with the keys {sorted(map(str, obs))}", f"{sorted(map(str, readers))}", path)
+        # What networks get as the env gave it is no part of the space.
+        return {key: readers[key](value) if key in readers else value for key, value in obs.items()}
 
     return read
 

@@ -42,11 +42,13 @@ class DiscretePart:
             self.start = np.zeros_like(self.start)
         self.size = len(self.counts)
         self._first = int(self.start[0]) if self._single else 0
+        self._shift = self.start if self.start.any() else None
+        self._shape, self._dtype = tuple(space.shape or ()), np.dtype(space.dtype)
 
     @property
     def given(self) -> AnySpace:
         """The space of the policy's form, which has the shape of the env's."""
-        if not self.start.any():
+        if self._shift is None:
             return self.space
         if self._single:
             return spaces.Discrete(int(self.counts[0]))
@@ -67,12 +69,13 @@ class DiscretePart:
         return self._rows(as_array(column), (count,))
 
     def _rows(self, actions: np.ndarray, rows: tuple[int, ...]) -> np.ndarray:
-        shape = (*rows, *(self.space.shape or ()))
+        shape = rows + self._shape
         if actions.size != math.prod(shape):
             raise _wrong_shape(actions, self.space, rows)
-        if self.start.any():
-            actions = actions.reshape(*rows, -1) + self.start
-        return actions.reshape(shape).astype(self.space.dtype, copy=False)
+        if self._shift is not None:
+            actions = actions.reshape(*rows, -1) + self._shift
+        actions = actions.reshape(shape)
+        return actions if actions.dtype == self._dtype else actions.astype(self._dtype)
 
     def to_policy(self, action: npt.ArrayLike) -> np.ndarray:
         """Return int64 ``[size]``, counted from 0."""

@@ -24,6 +24,8 @@ from ding.envs.env.action_parts import as_index
 Schema: TypeAlias = dict[str, tuple[tuple[int, ...], Any]]
 """Path of a leaf -> shape and dtype of a row of it."""
 
+_FLOAT32 = np.dtype(np.float32)
+
 
 def has_nan(array: np.ndarray) -> bool:
     """Whether there is NaN in an array; infinities are no NaN, and other dtypes than floats hold none."""
@@ -35,10 +37,15 @@ def has_nan(array: np.ndarray) -> bool:
 
 def first_nan(columns: Columns) -> tuple[int, str] | None:
     """Position of a row that holds NaN and the path of its leaf, ``None`` without one."""
-    for path, leaf in iter_leaves(columns):
-        array = leaf.numpy() if isinstance(leaf, torch.Tensor) else leaf
-        if isinstance(array, np.ndarray) and has_nan(array):
-            return int(np.isnan(array).reshape(len(array), -1).any(axis=1).argmax()), path
+    if isinstance(columns, dict):
+        for key, part in columns.items():
+            found = first_nan(part)
+            if found is not None:
+                return found[0], f"{key}.{found[1]}" if found[1] else str(key)
+        return None
+    array = columns.numpy() if isinstance(columns, torch.Tensor) else columns
+    if isinstance(array, np.ndarray) and has_nan(array):
+        return int(np.isnan(array).reshape(len(array), -1).any(axis=1).argmax()), ""
     return None
 
 
@@ -75,7 +82,8 @@ def _array_rows(columns: Columns, length: int) -> list[Any]:
     if isinstance(columns, list):
         return [_array_row(row) for row in columns]
     array = columns.detach().cpu().numpy() if isinstance(columns, torch.Tensor) else columns
-    return [array[position, ...] for position in range(length)]
+    # Of numbers, too, each env gets an array.
+    return list(array) if array.ndim > 1 else [array[position, ...] for position in range(length)]
 
 
 def _array_row(row: object) -> Any:
@@ -162,9 +170,10 @@ def reward_shape(space: "gymnasium.Space[Any] | None") -> "tuple[int, ...] | Non
 
 def given_rewards(rewards: list[Any]) -> "list[Any] | None":
     """The rewards as envs gave them, copied; ``None`` where all are what a row of a column is: float32 ``(1,)``."""
-    if all(type(reward) is np.ndarray and reward.dtype == np.float32 and reward.ndim for reward in rewards):
-        return None
-    return [copied(reward) for reward in rewards]
+    for reward in rewards:
+        if type(reward) is not np.ndarray or reward.dtype is not _FLOAT32 or not reward.ndim:
+            return [copied(one) for one in rewards]
+    return None
 
 
 def given_numbers(columns: Columns, rows: Sequence[Any]) -> "Columns | None":
@@ -281,9 +290,13 @@ class ObsStacker:
 
     def _stack_any(self, obs: Sequence[Any], env_ids: Sequence[int]) -> Columns:
         try:
-            columns = self._declared.columns(stack_rows(obs))
-            if self._first is not None and _schema(columns) == self._first:
-                return columns
+            columns = stack_rows(obs)
+            if self._first is not None:
+                if _schema(columns) == self._first:
+                    return columns
+                columns = self._declared.columns(columns)
+                if _schema(columns) == self._first:
+                    return columns
         except SchemaError:
             pass
         rows = self._all_read(obs, env_ids)
@@ -314,6 +327,8 @@ class ObsStacker:
 
 def _schema(columns: Columns) -> Schema | None:
     """Shapes and dtypes of the leaves; ``None`` where one of them is a list."""
+    if isinstance(columns, np.ndarray):
+        return {"": (columns.shape[1:], columns.dtype)}
     schema: Schema = {}
     for path, leaf in iter_leaves(columns):
         if isinstance(leaf, list):

@@ -416,6 +416,9 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     def _reset_ended(self, done: np.ndarray) -> None:
         """Reset the envs whose episode ended, but for those that wait for somebody to do it."""
+        if EnvState.ERROR not in self._life.states:
+            self._obs = self._masked_reset(done)
+            return
         self._left = done & np.array([state is EnvState.ERROR for state in self._life.states])
         mask = done & ~self._left
         if mask.any():

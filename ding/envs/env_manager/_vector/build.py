@@ -7,12 +7,13 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.data.env_batch import is_abnormal
-from ding.envs.contract import DataProblem, Obs, copied, obs_reader, own_info, scalar
+from ding.envs.contract import AnySpace, DataProblem, copied, is_array_space, obs_reader, own_info, scalar
 from ding.envs.env.action_parts import from_sample
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
@@ -99,9 +100,9 @@ class InContract(AnyWrapper):
         super().__init__(env)
         self.observation_space = env.observation_space
         self._env_id = env_id
-        self._read = obs_reader(env.observation_space)
+        read = obs_reader(env.observation_space)
         # Others than arrays are not copied by a vector env.
-        self._copies = not isinstance(env.observation_space, gymnasium.spaces.Box)
+        self._read = read if _is_of_arrays(env.observation_space) else lambda obs: copied(read(obs))
         self._obs: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
@@ -112,7 +113,8 @@ class InContract(AnyWrapper):
         """
         obs, info = self.env.reset(seed=seed, options=options)
         try:
-            return self._own(obs), own_info(info)
+            self._obs = obs = self._read(obs)
+            return obs, own_info(info)
         except DataProblem as problem:
             raise DataProblem(str(problem), self._env_id) from problem
 
@@ -124,18 +126,23 @@ class InContract(AnyWrapper):
         """
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
-            info = own_info(info) if info else {}
-            if info and is_abnormal(info):
-                obs, reward = of_abnormal(obs, reward, self._obs)
+            if info:
+                info = own_info(info)
+                if is_abnormal(info):
+                    obs, reward = of_abnormal(obs, reward, self._obs)
+            elif info is None:
+                info = {}
             paid = reward if type(reward) is float else scalar(reward)
-            return self._own(obs), paid, terminated, truncated, info
+            self._obs = obs = self._read(obs)
+            return obs, paid, terminated, truncated, info
         except DataProblem as problem:
             raise DataProblem(str(problem), self._env_id) from problem
 
-    def _own(self, obs: Obs) -> Any:
-        obs = self._read(obs)
-        self._obs = obs = copied(obs) if self._copies else obs
-        return obs
+
+def _is_of_arrays(space: AnySpace) -> bool:
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        return all(map(_is_of_arrays, space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces))
+    return is_array_space(space) or isinstance(space, spaces.Discrete)
 
 
 MODES = ("vector_entry_point", "sync", "async")
@@ -148,7 +155,7 @@ def build_vector_env(
     shared_memory: bool,
     seeds: Sequence[int | None] = (),
 ) -> VectorEnv:
-    """A vector env with one env per function.
+    """A vector env with one env per function; of those built here the observations are to be copied.
 
     Args:
         env_fn: the env functions: :class:`DingEnvWrapper`, another :class:`BaseEnv`, gymnasium envs, or one that makes
@@ -189,8 +196,8 @@ def build_vector_env(
     if mode == "async":
         known = [*seeds, *[None] * (len(env_fn) - len(seeds))]
         env_fn = [partial(_OwnGenerators, fn, seed, os.getpid()) for fn, seed in zip(env_fn, known)]
-        return AsyncVectorEnv(env_fn, shared_memory=shared_memory, autoreset_mode=AutoresetMode.DISABLED)
-    return SyncVectorEnv(env_fn, autoreset_mode=AutoresetMode.DISABLED)
+        return AsyncVectorEnv(env_fn, shared_memory, copy=False, autoreset_mode=AutoresetMode.DISABLED)
+    return SyncVectorEnv(env_fn, copy=False, autoreset_mode=AutoresetMode.DISABLED)
 
 
 def _given(env_fn: Sequence[Callable[[], Any]], ref: VectorEnv, mode: str | None) -> VectorEnv:

@@ -4,25 +4,11 @@ from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
-import numpy.typing as npt
-import torch
 
 from ding.data.columns import Columns
 
 VectorObs: TypeAlias = np.ndarray | dict[str, Any] | tuple[Any, ...]
 """Observations of a vector env: an array ``[N, ...]``, or a dict or tuple of them."""
-
-
-def tuple_columns(rows: list[Any], space: gymnasium.spaces.Tuple[Any]) -> dict[str, np.ndarray]:
-    """A column per part of the space, of one tuple per env; parts are numbers, arrays and tensors."""
-    parts = [np.stack([as_array(value) for value in values]) for values in zip(*rows)]
-    return {str(i): part.reshape(len(rows), *(one.shape or ())) for i, (part, one) in enumerate(zip(parts, space))}
-
-
-def as_array(leaf: npt.ArrayLike) -> np.ndarray:
-    if isinstance(leaf, torch.Tensor):
-        return leaf.detach().cpu().numpy()
-    return np.asarray(leaf)
 
 
 def replaced(column: np.ndarray, rows: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
@@ -39,21 +25,22 @@ def cast_columns(obs: VectorObs, space: gymnasium.Space[Any], copy: bool) -> Col
     if isinstance(obs, dict) and isinstance(space, gymnasium.spaces.Dict):
         return {name: cast_columns(value, space.spaces[name], copy) for name, value in obs.items()}
     if isinstance(space, gymnasium.spaces.Tuple):
-        return part_rows(obs, space)
+        return part_rows(obs, space, copy)
     if hasattr(obs, "__array__") and not isinstance(obs, np.ndarray):
         return cast_columns(np.asarray(obs), space, copy)
     return list(obs)
 
 
-def part_rows(part: Any, space: gymnasium.Space[Any]) -> list[Any]:
+def part_rows(part: Any, space: gymnasium.Space[Any], copy: bool = False) -> list[Any]:
     """What each env gave of a part of the observations of a vector env."""
     if isinstance(space, gymnasium.spaces.Tuple):
-        return list(zip(*map(part_rows, part, space.spaces)))
+        return list(zip(*[part_rows(one, of, copy) for one, of in zip(part, space.spaces)]))
     if isinstance(space, gymnasium.spaces.Dict):
-        columns = {key: part_rows(part[key], one) for key, one in space.spaces.items()}
+        columns = {key: part_rows(part[key], one, copy) for key, one in space.spaces.items()}
         return [dict(zip(columns, row)) for row in zip(*columns.values())]
-    if isinstance(part, np.ndarray) and isinstance(space, gymnasium.spaces.Box):
-        return list(part.astype(space.dtype, copy=False))
+    if isinstance(part, np.ndarray):
+        dtype = space.dtype if isinstance(space, gymnasium.spaces.Box) else part.dtype
+        return list(part.astype(dtype, copy=copy))
     return list(part)
 
 

@@ -8,13 +8,14 @@ import importlib
 import inspect
 import io
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from ding.config.key_meanings import SHARED_MEANINGS
+from ding.utils.nested import dotted
 
 
 @dataclass(frozen=True)
@@ -38,20 +39,14 @@ def documented_keys(cls: Any) -> list[ConfigKey]:
         if "config" in vars(base):
             meanings.update(_of_class(base))
     found = []
-    for path, value in _leaves(cls.default_config()):
+    for path, value in dotted(cls.default_config(), empty=True).items():
+        if path.rpartition(".")[2] == "cfg_type":
+            continue
         meaning = (
             meanings.get(path) or SHARED_MEANINGS.get(path) or SHARED_MEANINGS.get(path.removeprefix("league."), "")
         )
         found.append(ConfigKey(path, value, meaning))
     return found
-
-
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        elif key != "cfg_type":
-            yield f"{prefix}{key}", value
 
 
 def _of_class(cls: type, prefix: str = "") -> Iterator[tuple[str, str]]:

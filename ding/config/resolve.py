@@ -14,6 +14,7 @@ from easydict import EasyDict
 
 from ding.config.errors import ConfigImportError, ConfigValueError, UnknownTypeError
 from ding.utils import did_you_mean, import_module, nearest, registries
+from ding.utils.nested import mappings_in
 from ding.utils.original_names import missing_type
 
 _ZOO = "ding.envs.zoo"
@@ -84,13 +85,9 @@ def name_of(registry: str, cls: type) -> str | None:
 
 def import_names_of(node: object) -> Iterator[str]:
     """Yield every entry of ``import_names`` anywhere in a config."""
-    if isinstance(node, Mapping):
-        names = node.get("import_names") or []
+    for section in mappings_in(node):
+        names = section.get("import_names") or []
         yield from names if isinstance(names, (list, tuple)) else [names]
-        node = list(node.values())
-    if isinstance(node, (list, tuple)):
-        for child in node:
-            yield from import_names_of(child)
 
 
 def defaults_of(cls: object, where: str) -> EasyDict:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.columns import iter_leaves
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
 from ding.data.transition_batch import TransitionBatch
 from ding.utils.data.dataset import ColumnDataset, DatasetFieldError, DatasetFileError
+from ding.utils.nested import iter_leaves
 from ding.utils.registry_factory import DATASET_REGISTRY
 
 _KIND = "ding.dataset"

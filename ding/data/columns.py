@@ -13,17 +13,16 @@ leaf                                   a row of it
 =====================================  ===========================================================
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from ding.utils.nested import is_ignored_key
+from ding.utils.nested import is_ignored_key, iter_leaves
 
 Leaf: TypeAlias = torch.Tensor | np.ndarray | list[Any]
 Columns: TypeAlias = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
-Index: TypeAlias = slice | np.ndarray
 
 # Stacked, the one would lose its mask and the other an axis.
 _NO_PLAIN_ARRAYS = (np.ma.MaskedArray, np.matrix)
@@ -35,22 +34,6 @@ class DataError(Exception):
 
 class SchemaError(DataError, ValueError):
     """Rows or columns that do not fit together; the message names the field."""
-
-
-def iter_leaves(columns: Columns, path: str = "") -> Iterator[tuple[str, Leaf]]:
-    """Yield ``(path, leaf)`` for each leaf, keys joined by ``.``; a bare leaf has the path ``""``."""
-    if isinstance(columns, dict):
-        for key, value in columns.items():
-            yield from iter_leaves(value, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, columns
-
-
-def map_leaves(fn: Callable[[Any], Any], columns: Columns) -> Columns:
-    """Apply ``fn`` to each leaf and keep the nesting."""
-    if isinstance(columns, dict):
-        return {key: map_leaves(fn, value) for key, value in columns.items()}
-    return fn(columns)
 
 
 def num_rows(columns: Columns) -> int:
@@ -80,19 +63,6 @@ def check_rows(columns: Columns, expected: int) -> None:
             raise SchemaError(f"column {name!r} needs a row axis, found a 0-dimensional array")
         if len(leaf) != expected:
             raise SchemaError(f"column {name!r} has {len(leaf)} rows, expected {expected}")
-
-
-def take(columns: Columns, index: Index) -> Columns:
-    """Rows chosen by a slice (shares memory) or by an int64 array of non-negative positions (copies)."""
-    if isinstance(columns, dict):
-        return {key: take(value, index) for key, value in columns.items()}
-    if isinstance(index, slice):
-        return columns[index]
-    if isinstance(columns, torch.Tensor):
-        return columns.index_select(0, torch.from_numpy(index).to(columns.device))
-    if isinstance(columns, np.ndarray):
-        return columns.take(index, axis=0)
-    return [columns[i] for i in index.tolist()]
 
 
 def row_list(columns: Columns, length: int) -> list[Any]:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
-from ding.data.columns import Columns, SchemaError, check_rows, row_at, row_list, stack_rows, take
+from ding.data.columns import Columns, SchemaError, check_rows, row_at, row_list, stack_rows
+from ding.utils.rows import take
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -333,7 +334,7 @@ def _is_numeric(reward: object) -> bool:
     if isinstance(reward, np.ndarray):
         return reward.dtype.kind in "biuf"
     if isinstance(reward, (list, tuple)):
-        return all(_is_numeric(one) for one in reward)
+        return all(map(_is_numeric, reward))
     return isinstance(reward, (int, float, np.number, np.bool_))
 
 

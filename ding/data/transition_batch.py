@@ -6,7 +6,8 @@ from typing import Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 
-from ding.data.columns import SchemaError, check_rows, concat, num_rows, row_list, stack_rows, take
+from ding.data.columns import SchemaError, check_rows, concat, num_rows, row_list, stack_rows
+from ding.utils.rows import take
 
 
 class Row(dict[str, Any]):

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from ding.utils.nested import is_ignored_key
+from ding.utils.nested import is_ignored_key, map_nested
 
 AnySpace: TypeAlias = gymnasium.Space[Any]
 Obs: TypeAlias = Any
@@ -275,15 +275,10 @@ def copied(value: object) -> Any:
 
     Envs fill them again; other objects are not copied.
     """
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    if isinstance(value, Mapping):
-        return {key: copied(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [copied(one) for one in value]
-    if isinstance(value, tuple):
-        parts = map(copied, value)
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value
+    return map_nested(_copied_leaf, value)
+
+
+def _copied_leaf(leaf: object) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf.copy()
+    return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf

@@ -11,9 +11,10 @@ from easydict import EasyDict
 
 from ding.league.metric import LeagueMetricEnv, PlayerRating
 from ding.league.player import ActivePlayer, HistoricalPlayer, Player, create_player
-from ding.league.shared_payoff import create_payoff, flat
+from ding.league.shared_payoff import create_payoff
 from ding.utils import LEAGUE_REGISTRY, Configurable, deep_merge_dicts, import_module
 from ding.utils.file_helper import atomic_write
+from ding.utils.nested import iter_nested
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class BaseLeague(Configurable, ABC):
             home, away = (self.get_player_by_id(player_id) for player_id in job_info["player_id"])
             if home is not away:
                 home.rating, away.rating = self.metric_env.rate_1vs1(
-                    home.rating, away.rating, list(flat(job_info["result"]))
+                    home.rating, away.rating, list(iter_nested(job_info["result"]))
                 )
 
     def judge_snapshot(self, player_id: str, force: bool = False) -> bool:

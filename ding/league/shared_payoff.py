@@ -1,8 +1,10 @@
 """Who won how often against whom."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
+
+from ding.utils.nested import iter_nested
 
 # A result, as the other player sees it.
 _MIRRORED = {"wins": "losses", "losses": "wins", "draws": "draws"}
@@ -75,7 +77,7 @@ class BattleSharedPayoff:
         """
         try:
             home, away = job_info["player_id"]
-            results = list(flat(job_info["result"]))
+            results = list(iter_nested(job_info["result"]))
         except (KeyError, ValueError, TypeError):
             return False
         with self._lock:
@@ -142,15 +144,6 @@ def create_payoff(cfg: Mapping[str, Any]) -> BattleSharedPayoff:
     if cfg["type"] != "battle":
         raise KeyError(f"payoff.type: unknown {cfg['type']!r}; known: 'battle'")
     return BattleSharedPayoff(cfg)
-
-
-def flat(values: object) -> Iterable[Any]:
-    """The leaves of nested lists."""
-    if isinstance(values, (list, tuple)):
-        for value in values:
-            yield from flat(value)
-    else:
-        yield values
 
 
 def _ids(players: Any) -> list[str]:

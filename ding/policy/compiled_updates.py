@@ -25,8 +25,8 @@ from ding.policy._learning.compiled_graphs import CompiledGraph, CompiledGraphs,
 from ding.policy.common_utils import read_out
 from ding.torch_utils.graph.recording import Graph, record
 from ding.torch_utils.optimizer_helper import RecordableOptimizer
-from ding.utils.minibatches import is_bundle, num_rows
 from ding.utils.nested import is_ignored_key
+from ding.utils.rows import is_bundle, num_rows
 
 _MAX_UPDATES_PER_CALL = 10
 # Updates with more products of a weight and a sample are no parts of one graph: calls cost little beside them, and each

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from ding.data import TimestepBatch, batched
-from ding.data.columns import iter_leaves
 from ding.data.roles import Samples
 from ding.data.sequences import sequence_batch, stacked_sequences
 from ding.model import model_wrap
@@ -28,7 +27,7 @@ from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
-from ding.utils.nested import map_nested
+from ding.utils.nested import iter_leaves, map_nested
 
 
 @POLICY_REGISTRY.register("r2d2")

@@ -14,6 +14,8 @@ import torch
 
 from ding.rl_utils.gae import gae, gae_data
 from ding.utils.names import check_choice
+from ding.utils.nested import map_nested
+from ding.utils.rows import put, take
 
 Transition = dict[str, Any]
 Column = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
@@ -211,7 +213,7 @@ def _unroll_columns(data: Any, unroll_len: int, last_fn_type: str, null_transiti
         data = type(data).concat([data, filling])
         index[short] = np.where(real[short], index[short], np.arange(num_rows, len(data))[:, None])
     columns = {
-        key: gather(column, index[:, 0] if key in _UNSPLIT_KEYS else index) for key, column in data.columns.items()
+        key: take(column, index[:, 0] if key in _UNSPLIT_KEYS else index) for key, column in data.columns.items()
     }
     return type(data)(columns, lengths=counts if counts.all() else None)
 
@@ -227,7 +229,7 @@ def _filling(data: Any, null_transition: Any, rows: np.ndarray, segments: np.nda
         return null_transition[segments]
     if null_transition is not None:
         return type(data).from_rows([null_transition] * len(rows))
-    columns = gather(data.columns, rows)
+    columns = take(data.columns, rows)
     flags = {key: np.ones(len(rows), dtype=np.bool_) for key in ("null", "done") if key in columns}
     zeros = {key: _zeros_like(columns[key]) for key in ("obs", "action", "reward", "value_gamma") if key in columns}
     return type(data)({**columns, **flags, **zeros})
@@ -264,13 +266,13 @@ def _null_like(transition: Transition) -> Transition:
 
 
 def _zeros_like(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _zeros_like(item) for key, item in value.items()}
-    if isinstance(value, torch.Tensor):
-        return torch.zeros_like(value)
-    if isinstance(value, list):
-        return [_zeros_like(item) for item in value]
-    return np.zeros_like(value) if isinstance(value, np.ndarray) else value * 0
+    return map_nested(_zero, value)
+
+
+def _zero(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return torch.zeros_like(leaf)
+    return np.zeros_like(leaf) if isinstance(leaf, np.ndarray) else leaf * 0
 
 
 def _time_lists(steps: Sequence[Mapping[str, Any]]) -> Transition:
@@ -293,43 +295,15 @@ def segment_ends(num_rows: int, lengths: np.ndarray | None) -> np.ndarray:
     return np.repeat(np.cumsum(lengths), lengths)
 
 
-def gather(column: Column, index: np.ndarray) -> Any:
-    """Rows ``index`` (any shape) of a column or of a nested dict of columns; of a list as nested lists."""
-    if isinstance(column, dict):
-        return {key: gather(value, index) for key, value in column.items()}
-    if isinstance(column, torch.Tensor):
-        flat = column.index_select(0, torch.from_numpy(index.reshape(-1)).to(column.device))
-        return flat.view(*index.shape, *column.shape[1:])
-    if isinstance(column, np.ndarray):
-        return column.take(index, axis=0)
-    if index.ndim > 1:
-        return [gather(column, part) for part in index]
-    return [column[i] for i in index.tolist()]
-
-
-def _scatter(target: Column, source: Any, rows: np.ndarray) -> None:
-    """Write ``source`` into the given rows of ``target``, a fresh column of the same nesting."""
-    if isinstance(target, dict):
-        for key, value in target.items():
-            _scatter(value, source[key], rows)
-    elif isinstance(target, torch.Tensor):
-        target[torch.from_numpy(rows).to(target.device)] = source
-    elif isinstance(target, np.ndarray):
-        target[rows] = source
-    else:
-        for row, value in zip(rows.tolist(), source):
-            target[row] = value
-
-
 def _next_obs(columns: dict[str, Any], nstep: int, ends: np.ndarray) -> Any:
     """``obs`` n steps ahead where the segment has it, the last ``next_obs`` of the segment elsewhere."""
     ahead = np.arange(len(ends)) + nstep
     tail = np.flatnonzero(ahead >= ends)
-    last = gather(columns["next_obs"], ends[tail] - 1)
+    last = take(columns["next_obs"], ends[tail] - 1)
     if len(tail) == len(ends):
         return last
-    result = gather(columns["obs"], np.minimum(ahead, ends - 1))
-    _scatter(result, last, tail)
+    result = take(columns["obs"], np.minimum(ahead, ends - 1))
+    put(result, tail, last)
     return result
 
 
@@ -337,7 +311,7 @@ def _window(reward: Column, offset: int, ends: np.ndarray) -> Any:
     """The reward ``offset`` rows ahead, zero past the end of the segment."""
     ahead = np.arange(len(ends)) + offset
     inside = ahead < ends
-    rows = gather(reward, np.minimum(ahead, ends - 1))
+    rows = take(reward, np.minimum(ahead, ends - 1))
     rows[~inside if isinstance(rows, np.ndarray) else torch.from_numpy(~inside).to(rows.device)] = 0
     return rows
 
@@ -374,7 +348,7 @@ def nstep_columns(
     if "next_obs" in columns:
         result["next_obs"] = _next_obs(columns, nstep, ends)
     result["reward"] = _rewards(columns["reward"], nstep, ends, cum_reward, gamma)
-    result["done"] = gather(columns["done"], np.arange(len(ends)) + steps - 1)
+    result["done"] = take(columns["done"], np.arange(len(ends)) + steps - 1)
     if tail_discount is not None:
         left = ends - np.arange(len(ends))
         result["value_gamma"] = tail_discount[np.minimum(left, nstep + 1)]

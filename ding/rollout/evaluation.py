@@ -18,6 +18,7 @@ from ding.data.roles import EnvManager, EvalMode
 from ding.rollout.players import Game, Return, scalar, select
 from ding.rollout.record import ratio
 from ding.rollout.rollout import VectorStepper, as_network_input, drop_abnormal
+from ding.utils.nested import map_nested
 from ding.utils.seed import SeedTree
 
 logger = logging.getLogger(__name__)
@@ -344,14 +345,12 @@ class EvaluationRunner:
 
 
 def plain_values(value: object) -> Any:
-    """Numbers and lists in place of arrays and tensors; those with one element become a number."""
-    if isinstance(value, Mapping):
-        return {key: plain_values(item) for key, item in value.items()}
-    if isinstance(value, (torch.Tensor, np.ndarray)):
-        size = value.numel() if isinstance(value, torch.Tensor) else value.size
-        return value.item() if size == 1 else value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (list, tuple)):
-        return [plain_values(item) for item in value]
-    return value
+    """Return nested values with numbers and lists in place of arrays; those of one element become a number."""
+    return map_nested(_plain, value)
+
+
+def _plain(leaf: object) -> Any:
+    if isinstance(leaf, (torch.Tensor, np.ndarray)):
+        size = leaf.numel() if isinstance(leaf, torch.Tensor) else leaf.size
+        return leaf.item() if size == 1 else leaf.tolist()
+    return leaf.item() if isinstance(leaf, np.generic) else leaf

@@ -10,13 +10,15 @@ import numpy as np
 import torch
 
 from ding.data import BaseEnvTimestep, EnvBatch, SchemaError, TimestepBatch, is_batched
-from ding.data.columns import Columns, concat, map_leaves, take
+from ding.data.columns import Columns, concat
 from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode, LearnMode, Samples, attribute_of
 from ding.envs.env_manager._normalized import NormalizedEnvManager
 from ding.rl_utils.normalization import Normalization
 from ding.rollout.players import Game, VectorStep, episode_return, own_return, scalar, select
 from ding.rollout.record import EpisodeRecord, Segments, Taken
 from ding.torch_utils import network_input, to_ndarray, to_tensor
+from ding.utils.nested import map_leaves
+from ding.utils.rows import take
 
 logger = logging.getLogger(__name__)
 

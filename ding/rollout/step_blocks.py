@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ding.data.columns import Columns, iter_leaves
+from ding.data.columns import Columns
 from ding.data.spare_memory import SpareMemory
+from ding.utils.nested import iter_leaves, map_paths
 
 # From this size on, the array of one step is copied as it comes.
 _LARGE_STEP_BYTES = 2**16
@@ -34,8 +35,9 @@ class StepBlocks:
 
     def placed(self, columns: Any, path: str = "") -> Any:
         """The columns of a step, the large arrays among them as the next rows of their block."""
-        if isinstance(columns, dict):
-            return {key: self.placed(value, f"{path}.{key}" if path else str(key)) for key, value in columns.items()}
+        return map_paths(self._placed, columns, path)
+
+    def _placed(self, path: str, columns: Any) -> Any:
         if not _is_large(columns):
             return columns
         num_rows = len(columns)

@@ -7,10 +7,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ding.data import SchemaError, TransitionBatch
-from ding.data.columns import Columns, concat, iter_leaves, take
+from ding.data.columns import Columns, concat
 from ding.data.roles import StateDict
 from ding.rollout.step_blocks import StepBlocks
 from ding.torch_utils.data_helper import columns_as_tensors
+from ding.utils.nested import iter_leaves
+from ding.utils.rows import take
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from ding.utils.autolog import LogDict as LogDict
 from ding.utils.autolog import build_log_buffer as build_log_buffer
 from ding.utils.data.dataloader import LoaderError, Prefetcher
 from ding.utils.errors import MismatchError
-from ding.utils.nested import is_ignored_key, is_namedtuple, map_nested, rebuilt
+from ding.utils.nested import is_ignored_key, is_namedtuple, map_leaves, map_nested, rebuilt
+from ding.utils.rows import get_shape0 as get_shape0
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
@@ -195,11 +196,13 @@ def columns_as_tensors(columns: Any) -> Any:
 
     The column form of :func:`to_tensor_transitions`.
     """
-    if isinstance(columns, dict):
-        return {key: columns_as_tensors(value) for key, value in columns.items()}
-    if not isinstance(columns, np.ndarray) or columns.ndim < 2:
-        return columns
-    return torch.from_numpy(columns.astype(np.float32) if columns.dtype == np.float64 else columns)
+    return map_leaves(_column_as_tensor, columns)
+
+
+def _column_as_tensor(column: Any) -> Any:
+    if not isinstance(column, np.ndarray) or column.ndim < 2:
+        return column
+    return torch.from_numpy(column.astype(np.float32) if column.dtype == np.float64 else column)
 
 
 def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Any:
@@ -280,20 +283,6 @@ def same_shape(data: Sequence[torch.Tensor]) -> bool:
         if not hasattr(item, "shape"):
             raise _unsupported("same_shape", item, "objects with a shape")
     return len({tuple(item.shape) for item in data}) == 1
-
-
-def get_shape0(data: object) -> int:
-    """Return the size of the first axis of a tensor or array, or of the first one inside nested dicts and sequences.
-
-    Raises ``TypeError`` when there is none.
-    """
-    if isinstance(data, Mapping):
-        data = list(data.values())
-    if isinstance(data, (list, tuple)) and data:
-        return get_shape0(data[0])
-    if isinstance(data, (torch.Tensor, np.ndarray)) and data.ndim > 0:
-        return int(data.shape[0])
-    raise _unsupported("get_shape0", data, "a tensor or array with an axis, or a container that begins with one")
 
 
 def unsqueeze(data: object, dim: int = 0) -> Any:

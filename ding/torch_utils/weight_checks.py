@@ -1,11 +1,12 @@
 """What may be wrong with weights: NaN and infinity, and shapes of another network."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ding.utils.errors import UserMistake
+from ding.utils.nested import dotted, iter_paths
 
 ON_NONFINITE = ("raise", "skip", "ignore")
 """What ``policy.learn.on_nonfinite`` may be: end the run, leave out the update, or look away."""
@@ -19,25 +20,18 @@ class NonFiniteError(ArithmeticError, UserMistake):
     """A loss, a gradient or a weight is NaN or infinite."""
 
 
-def nonfinite_entry(state: object, names: Collection[str] | None = None, prefix: str = "") -> str | None:
+def nonfinite_entry(state: object, names: Collection[str] | None = None) -> str | None:
     """Name of the first tensor in nested dicts that is not finite, dots between the keys; None when all are.
 
     Args:
         state: dicts, lists and tensors.
         names: only tensors with these names are looked at; None: all.
     """
-    if isinstance(state, torch.Tensor):
-        looked_at = state.is_floating_point() and (names is None or prefix in names)
-        return prefix if looked_at and not bool(torch.isfinite(state).all()) else None
-    items: Any = ()
-    if isinstance(state, Mapping):
-        items = state.items()
-    elif isinstance(state, (list, tuple)):
-        items = enumerate(state)
-    for key, value in items:
-        found = nonfinite_entry(value, names, f"{prefix}.{key}" if prefix else str(key))
-        if found is not None:
-            return found
+    for keys, leaf in iter_paths(state, sequences=(list, tuple)):
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+            name = ".".join(map(str, keys))
+            if (names is None or name in names) and not bool(torch.isfinite(leaf).all()):
+                return name
     return None
 
 
@@ -67,7 +61,7 @@ def misfit(state: object, expected: Mapping[str, Any], where: str = "state") -> 
     """
     if not isinstance(state, Mapping):
         return f"{where} is a {type(state).__name__}, expected a dict"
-    there, here = dict(_leaves(state)), dict(_leaves(expected))
+    there, here = dotted(state), dotted(expected)
     shapes = [
         f"{name} is {_shape(there[name])} there and {_shape(value)} here"
         for name, value in here.items()
@@ -80,15 +74,6 @@ def misfit(state: object, expected: Mapping[str, Any], where: str = "state") -> 
     }
     found = [f"{len(names)} {what} ({_listed(names)})" for what, names in texts.items() if names]
     return f"{where}: {', '.join(found)}" if found else None
-
-
-def _leaves(state: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Names, with dots between the keys, and values."""
-    for key, value in state.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _shape(value: object) -> object:

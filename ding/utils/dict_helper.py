@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from ding.utils.errors import InvalidArgumentError, MissingKeyError, UnknownKeyError
-from ding.utils.nested import map_nested
+from ding.utils.nested import dotted, map_nested
 
 
 def convert_easy_dict_to_dict(easy_dict: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,14 +99,7 @@ def dicts_to_lists(data: Mapping[Any, Sequence[Any]]) -> list[dict[Any, Any]]:
 
 def flatten_dict(data: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
     """``{'a': {'b': 1}}`` -> ``{'a/b': 1}``. An empty inner dict disappears."""
-    result: dict[str, Any] = {}
-    for key, value in data.items():
-        if isinstance(value, Mapping):
-            for inner_key, inner_value in flatten_dict(value, delimiter).items():
-                result[f"{key}{delimiter}{inner_key}"] = inner_value
-        else:
-            result[key] = value
-    return result
+    return dotted(data, delimiter)
 
 
 def make_key_as_identifier(data: Mapping[str, Any]) -> dict[str, Any]:

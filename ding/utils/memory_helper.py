@@ -6,7 +6,7 @@ import os
 import torch
 from torch import nn
 
-from ding.utils.nested import map_nested
+from ding.utils.nested import iter_nested
 
 log = logging.getLogger(__name__)
 _MIB = 1024 * 1024
@@ -17,9 +17,7 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 
 def _tensors(value: object) -> list[torch.Tensor]:
-    leaves: list[object] = []
-    map_nested(leaves.append, value)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in iter_nested(value) if isinstance(leaf, torch.Tensor)]
 
 
 class SimpleMemoryProfiler:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ding.config.resolve import import_names_of
 from ding.utils import registries
+from ding.utils.nested import iter_nested, mappings_in
 from ding.utils.original_names import built_in_env_module
 from ding.utils.own_code import OwnModule, file_of, module_named, module_of_file
 
@@ -32,15 +33,11 @@ def _has_zoo() -> bool:
     return any((Path(entry or ".") / "dizoo").exists() for entry in sys.path)
 
 
-def _modules_of_ids(node: object) -> Iterator[str]:
-    if isinstance(node, Mapping):
-        env_id = node.get("env_id")
+def _modules_of_ids(config: object) -> Iterator[str]:
+    for section in mappings_in(config):
+        env_id = section.get("env_id")
         if isinstance(env_id, str) and ":" in env_id:
             yield env_id.rpartition(":")[0]
-        node = list(node.values())
-    if isinstance(node, (list, tuple)):
-        for child in node:
-            yield from _modules_of_ids(child)
 
 
 def modules_of(config: Mapping[str, Any]) -> Iterator[OwnModule]:
@@ -48,7 +45,7 @@ def modules_of(config: Mapping[str, Any]) -> Iterator[OwnModule]:
     for name in import_names_of(config):
         if name.partition(".")[0] not in ("ding", "dizoo"):
             yield module_named(name)
-    for value in _values(config):
+    for value in iter_nested(config):
         if isinstance(value, (type, FunctionType)) and _is_users(file_of(sys.modules.get(value.__module__))):
             yield module_named(value.__module__)
     for type_ in _types(config):
@@ -75,23 +72,10 @@ def _env_module(env: object) -> Iterator[OwnModule]:
         yield module_named(module)
 
 
-def _values(node: object) -> Iterator[object]:
-    children = node.values() if isinstance(node, Mapping) else node if isinstance(node, (list, tuple)) else None
-    if children is None:
-        yield node
-        return
-    for child in children:
-        yield from _values(child)
-
-
-def _types(node: object) -> Iterator[str]:
-    if isinstance(node, Mapping):
-        if isinstance(node.get("type"), str):
-            yield str(node["type"]).removesuffix("_command")
-        node = list(node.values())
-    if isinstance(node, (list, tuple)):
-        for child in node:
-            yield from _types(child)
+def _types(config: Mapping[str, Any]) -> Iterator[str]:
+    for section in mappings_in(config):
+        if isinstance(section.get("type"), str):
+            yield section["type"].removesuffix("_command")
 
 
 def _is_users(file: str) -> bool:

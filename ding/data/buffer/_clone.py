@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from ding.data.buffer.buffer import BufferedData
-from ding.data.columns import map_leaves
 from ding.data.transition_batch import Row, TransitionBatch
+from ding.utils.nested import map_leaves
 
 
 def clone_structure(value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ding.data.columns import SchemaError, map_leaves, row_list, take
+from ding.data.columns import SchemaError, row_list
 from ding.data.replay.checks import positive_int, storage_options
 from ding.data.replay.errors import BufferArgumentError, BufferClosedError, RateLimitTimeout, ReplayBufferError
 from ding.data.replay.index import Ring, Rows
@@ -37,6 +37,8 @@ from ding.data.storage import (
 )
 from ding.data.transition_batch import TransitionBatch
 from ding.utils import build_logger, get_rank
+from ding.utils.nested import map_leaves
+from ding.utils.rows import take
 
 T = TypeVar("T")
 _FILE_KIND = "replay buffer"
@@ -309,7 +311,7 @@ class ReplayEngine:
         start = (self.ring.tail + count - placed) % self.size
         leaving = [] if self._left is None and self._remover is None else self._leaving(rows, count)
         if count > placed:
-            rows = take(rows, slice(count - placed, count))  # type: ignore[assignment]
+            rows = take(rows, slice(count - placed, count))
         self.rows.write(start, rows, placed, self.ring.held)
         self.counters.pushed += count
         self.counters.removed += self.ring.advance(count)

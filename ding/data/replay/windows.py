@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.columns import Leaf, SchemaError, map_leaves
+from ding.data.columns import Leaf, SchemaError
 from ding.data.transition_batch import TransitionBatch
+from ding.utils.nested import map_leaves
 
 
 class EpisodeEnds:

@@ -13,7 +13,8 @@ import numpy as np
 
 from ding.data.columns import SchemaError, check_rows
 from ding.data.storage._saved_rows import SavedRows
-from ding.data.storage._schema import field_from_dict, iter_paths
+from ding.data.storage._schema import field_from_dict
+from ding.utils.nested import iter_paths
 
 LAYOUT = "elided"
 

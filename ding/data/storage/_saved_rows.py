@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.columns import Leaf, iter_leaves, map_leaves, take
+from ding.data.columns import Leaf
+from ding.utils.nested import iter_leaves, map_leaves
+from ding.utils.rows import take
 
 # Bytes of rows in full size that are in memory at a time.
 CHUNK_BYTES = 1 << 24

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.columns import Columns, Leaf, SchemaError, describe_leaf, iter_leaves
+from ding.data.columns import Leaf, SchemaError, describe_leaf
 from ding.utils import did_you_mean
+from ding.utils.nested import iter_leaves, iter_paths
 
 TENSOR, ARRAY, OBJECTS = "tensor", "array", "objects"
 
@@ -135,15 +136,6 @@ def fields_of(columns: dict[str, Any]) -> tuple[Field, ...]:
     if not fields:
         raise SchemaError("rows without fields cannot be stored as columns")
     return fields
-
-
-def iter_paths(columns: Columns, path: tuple[str, ...] = ()) -> Any:
-    """Yield ``(keys, leaf)`` for each leaf."""
-    if isinstance(columns, dict):
-        for key, value in columns.items():
-            yield from iter_paths(value, (*path, key))
-    else:
-        yield path, columns
 
 
 def dig(columns: dict[str, Any], path: tuple[str, ...]) -> Any:

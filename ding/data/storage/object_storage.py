@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.data.columns import Leaf, SchemaError, map_leaves
+from ding.data.columns import Leaf, SchemaError
 from ding.data.storage.base import RowStorage
 from ding.data.transition_batch import TransitionBatch
+from ding.utils.nested import map_leaves
 
 
 class ObjectStorage(RowStorage):
@@ -58,7 +59,7 @@ def copied_batch(batch: TransitionBatch) -> TransitionBatch:
         columns = batch.columns
     except SchemaError:
         return TransitionBatch.from_rows([row.copy() for row in batch.rows()])
-    return TransitionBatch.unchecked(map_leaves(_copied, columns), len(batch), batch.lengths)  # type: ignore[arg-type]
+    return TransitionBatch.unchecked(map_leaves(_copied, columns), len(batch), batch.lengths)
 
 
 def _copied(leaf: Leaf) -> Any:

@@ -21,11 +21,11 @@ from ding.entry.view.runs import (
     STATUS_FILE,
     event_files,
     find_runs,
-    flattened,
     label_of,
     read_literals,
     seed_of,
 )
+from ding.utils.nested import dotted
 
 logger = logging.getLogger("ding.entry")
 
@@ -171,7 +171,7 @@ class BoardRun:
 
     def flat_config(self) -> dict[str, Any]:
         """Return the config with dotted keys."""
-        return flattened(self._main_config())
+        return dotted(self._main_config(), empty=True)
 
     def file(self, name: str, suffixes: tuple[str, ...]) -> Path | None:
         """Return the path of a file of the run that the page may ask for; ``None`` when there is none of that name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -27,6 +27,7 @@ from ding.entry.view.views import RunView
 from ding.policy import Policy
 from ding.utils.data import BCODataset
 from ding.utils.file_helper import read_file
+from ding.utils.nested import dotted
 from ding.world_model import InverseDynamicsModel
 
 logger = logging.getLogger("ding.entry")
@@ -175,16 +176,7 @@ def _data_set(cfg: EasyDict, data_path: str | None) -> Any:
         return dataset
     # Transitions, one after the other.
     columns = TransitionBatch.from_rows([{"obs": one["obs"], "action": one["action"]} for one in dataset[:]]).columns
-    return BCODataset(dict(_arrays(columns, "")))
-
-
-def _arrays(columns: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, np.ndarray]]:
-    """The leaves of nested columns under names like ``obs/image``."""
-    for name, column in columns.items():
-        if isinstance(column, Mapping):
-            yield from _arrays(column, f"{prefix}{name}/")
-        else:
-            yield prefix + name, np.asarray(column)
+    return BCODataset({name: np.asarray(column) for name, column in dotted(columns, "/").items()})
 
 
 def serial_pipeline_bco(

@@ -83,14 +83,3 @@ def read_literals(path: Path) -> dict[str, Any]:
     return {
         name: literal_value(node, lambda part, _where: ast.unparse(part)) for name, node in assignments(path).items()
     }
-
-
-def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested dicts as one dict with dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            flat.update(flattened(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat

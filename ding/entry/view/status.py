@@ -17,6 +17,7 @@ from typing import Any
 from ding.parallel.launch import ProcessStatus
 from ding.rollout.evaluation_result import EvaluationResult
 from ding.utils.file_helper import write_text
+from ding.utils.nested import map_nested
 
 UNBOUNDED = int(1e8)
 """A limit of at least this many steps or iterations counts as no limit: no share of it is shown."""
@@ -279,10 +280,4 @@ def write_result(exp_name: str, result: Mapping[str, Any]) -> None:
 
 def finite(value: Any) -> Any:
     """Return JSON-like data with ``None`` for each number that is not finite, which JSON does not have."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: finite(one) for key, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [finite(one) for one in value]
-    return value
+    return map_nested(lambda leaf: None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf, value)

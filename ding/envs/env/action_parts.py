@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
-from ding.data.columns import map_leaves
 from ding.envs.env.spaces import AnySpace
+from ding.utils.nested import map_leaves, map_nested
 
 
 class DiscretePart:
@@ -274,13 +274,9 @@ def plain_action(action: Any) -> Any:
 
 def from_sample(sample: object) -> Any:
     """Return a sample of an action space as policies put it out: ints become int64 ``(1,)``, by entry."""
-    if isinstance(sample, (int, np.integer)):
-        return np.array([sample], dtype=np.int64)
-    if isinstance(sample, Mapping):
-        return {key: from_sample(value) for key, value in sample.items()}
-    if isinstance(sample, tuple):
-        return tuple(from_sample(value) for value in sample)
-    return sample
+    return map_nested(
+        lambda leaf: np.array([leaf], dtype=np.int64) if isinstance(leaf, (int, np.integer)) else leaf, sample
+    )
 
 
 def _wrong_shape(actions: np.ndarray, space: AnySpace, rows: tuple[int, ...]) -> TypeError:

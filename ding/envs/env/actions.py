@@ -8,7 +8,7 @@ part            a ``Discrete``, ``MultiDiscrete``, ``MultiBinary`` or ``Box`` of
                 ``Tuple`` of them, also a nested one.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,8 +16,9 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from ding.envs.env.action_parts import BoxPart, DiscretePart, OtherPart, Part, as_array, plain_action
-from ding.envs.env.spaces import AnySpace
+from ding.envs.env.spaces import AnySpace, tree_of
 from ding.utils.names import did_you_mean
+from ding.utils.nested import iter_along, iter_nested, map_nested, with_leaves
 
 ActScale: TypeAlias = "bool | Literal['auto'] | None"
 """``True``: scale [-1, 1] to the bounds of each Box; ``'auto'``: of each Box that has bounds; else scale nothing."""
@@ -61,8 +62,8 @@ class ActionMapping:
             hint = did_you_mean(str(scale), ["auto"])
             raise ValueError(f"act_scale must be True, False, 'auto' or None, not {scale!r}.{hint}")
         self.space = space
-        self.parts = tuple(_parts(space, space, scale, maps))
-        self._tree = _tree_of(space, iter(self.parts))
+        self._tree = map_nested(lambda leaf: _part_of(leaf, space, scale, maps), tree_of(space))
+        self.parts: tuple[Part, ...] = tuple(iter_nested(self._tree))
         # The part that is the whole space, as in most envs.
         self._whole = self._tree if isinstance(self._tree, Part) else None
         self.given_space: AnySpace = _given(self._tree)
@@ -129,7 +130,7 @@ class ActionMapping:
         if self._whole is not None:
             return self._whole.to_env(action)
         entries = self._entries(action, (tuple, list), lambda one: as_array(one).reshape(-1))
-        return _built(self._tree, (part.to_env(entry) for part, entry in zip(self.parts, entries)))
+        return with_leaves(self._tree, (part.to_env(entry) for part, entry in zip(self.parts, entries)))
 
     def rows_to_env(self, columns: Any, count: int) -> Any:
         """Return N actions in the form of a vector env: an array ``[N, *shape]``, or a dict or tuple of them.
@@ -146,7 +147,7 @@ class ActionMapping:
         if isinstance(columns, list) and columns and isinstance(columns[0], (tuple, Mapping)):
             columns = _columns_of(columns)
         entries = self._entries(columns, (tuple,), lambda one: as_array(one).reshape(count, -1))
-        return _built(self._tree, (part.rows_to_env(entry, count) for part, entry in zip(self.parts, entries)))
+        return with_leaves(self._tree, (part.rows_to_env(entry, count) for part, entry in zip(self.parts, entries)))
 
     def tensors_to_env(self, action: Any) -> Any:
         """Return :meth:`rows_to_env` of tensors in the policy's form, as tensors: for networks that are exported.
@@ -157,15 +158,15 @@ class ActionMapping:
         """
         entries = self._split(action, lambda one: one if one.ndim > 1 else one.unsqueeze(-1))
         whole = zip(self.parts, entries)
-        return _built(self._tree, (part.tensors_to_env(entry) for part, entry in whole))
+        return with_leaves(self._tree, (part.tensors_to_env(entry) for part, entry in whole))
 
     def to_policy(self, action: Any) -> Any:
         """Return an action of the env in the policy's form: int64 or float32 ``[size]``, or a dict of ``action_type``
         int64 ``(1,)`` and ``action_args``; where :attr:`kind` is ``None``, with the structure of the env's space.
         """
-        entries = [part.to_policy(entry) for part, entry in zip(self.parts, _leaves(self._tree, action))]
+        entries = [part.to_policy(entry) for part, entry in zip(self.parts, iter_along(self._tree, action))]
         if self.kind is None:
-            return _built(self._tree, iter(entries))
+            return with_leaves(self._tree, iter(entries))
         if self.kind != "hybrid":
             return np.concatenate(entries)
         numbers = [entry for part, entry in zip(self.parts, entries) if isinstance(part, BoxPart)]
@@ -187,7 +188,7 @@ class ActionMapping:
         Raises:
             ActionSpaceError: names env, action and space.
         """
-        for part, values in zip(self.parts, _leaves(self._tree, actions)):
+        for part, values in zip(self.parts, iter_along(self._tree, actions)):
             inside = part.holds(values)
             if not inside.all():
                 row = int(inside.argmin())
@@ -198,7 +199,7 @@ class ActionMapping:
     def _entries(self, action: Any, sequences: tuple[type, ...], flat: Callable[[Any], Any]) -> list[Any]:
         """The entry of each part; an action without the structure of the space is split."""
         if _has_structure(self._tree, action, sequences):
-            return list(_leaves(self._tree, action))
+            return list(iter_along(self._tree, action))
         is_hybrid = isinstance(action, Mapping) and set(action) >= set(HYBRID_KEYS)
         if self.kind is None or is_hybrid != (self.kind == "hybrid") or (isinstance(action, Mapping) and not is_hybrid):
             keys = f" with the keys {sorted(map(str, action))}" if isinstance(action, Mapping) else ""
@@ -233,27 +234,15 @@ def why_not(space: object) -> str:
     )
 
 
-def _parts(space: AnySpace, whole: AnySpace, scale: ActScale, maps: bool) -> Iterator[Part]:
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        for one in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
-            yield from _parts(one, whole, scale, maps)
-    elif isinstance(space, spaces.Box):
+def _part_of(space: AnySpace, whole: AnySpace, scale: ActScale, maps: bool) -> Part:
+    if isinstance(space, spaces.Box):
         bounded = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
         if scale is True and not bounded:
             raise ValueError(f"act_scale=True scales actions to the bounds of the env, but its action space is {whole}")
-        yield BoxPart(space, bool(scale) and bounded, maps)
-    elif isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
-        yield DiscretePart(space, maps)
-    else:
-        yield OtherPart(space)
-
-
-def _tree_of(space: AnySpace, parts: Iterator[Part]) -> Tree:
-    if isinstance(space, spaces.Dict):
-        return {key: _tree_of(one, parts) for key, one in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple([_tree_of(one, parts) for one in space.spaces])
-    return next(parts)
+        return BoxPart(space, bool(scale) and bounded, maps)
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+        return DiscretePart(space, maps)
+    return OtherPart(space)
 
 
 def _given(tree: Tree) -> AnySpace:
@@ -276,27 +265,6 @@ def _has_structure(tree: Tree, action: Any, sequences: tuple[type, ...]) -> bool
             _has_structure(one, entry, sequences) for one, entry in zip(tree, entries)
         )
     return not isinstance(action, Mapping)
-
-
-def _leaves(tree: Tree, action: Any) -> Iterator[Any]:
-    """What an action with the structure of a space has for each part."""
-    if isinstance(tree, dict):
-        for key, one in tree.items():
-            yield from _leaves(one, action[key])
-    elif isinstance(tree, tuple):
-        for one, entry in zip(tree, action):
-            yield from _leaves(one, entry)
-    else:
-        yield action
-
-
-def _built(tree: Tree, entries: Iterator[Any]) -> Any:
-    """The inverse of :func:`_leaves`."""
-    if isinstance(tree, dict):
-        return {key: _built(one, entries) for key, one in tree.items()}
-    if isinstance(tree, tuple):
-        return tuple([_built(one, entries) for one in tree])
-    return next(entries)
 
 
 def _columns_of(rows: Sequence[Any]) -> Any:

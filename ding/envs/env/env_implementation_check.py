@@ -9,7 +9,9 @@ import numpy as np
 from gymnasium import spaces
 
 from ding.envs.env.base_env import BaseEnv
+from ding.envs.env.spaces import tree_of
 from ding.envs.env_wrappers._gym_api import accepts
+from ding.utils.nested import iter_paths
 
 logger = logging.getLogger(__name__)
 
@@ -30,17 +32,10 @@ def check_space_dtype(env: BaseEnv) -> None:
         AssertionError: a space has another dtype.
     """
     for name in ("observation_space", "reward_space", "action_space"):
-        for path, space in _boxes(getattr(env, name), name):
-            if space.dtype.kind == "f":
+        for keys, space in iter_paths(tree_of(getattr(env, name)), sequences=(tuple,)):
+            if isinstance(space, spaces.Box) and space.dtype.kind == "f":
+                path = name + "".join(f"[{key!r}]" for key in keys)
                 _require(space.dtype == np.float32, f"{path} has dtype {space.dtype}, expected float32")
-
-
-def _boxes(space: spaces.Space[Any], path: str) -> list[tuple[str, Any]]:
-    if isinstance(space, spaces.Dict):
-        return [item for name, part in space.spaces.items() for item in _boxes(part, f"{path}[{name!r}]")]
-    if isinstance(space, spaces.Tuple):
-        return [item for i, part in enumerate(space.spaces) for item in _boxes(part, f"{path}[{i}]")]
-    return [(path, space)] if isinstance(space, spaces.Box) else []
 
 
 def check_array_space(data: object, space: Any, name: str) -> None:

@@ -1,6 +1,6 @@
 """Columns of one vector step: actions of a batch out, observations and rewards of many envs in, with their checks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from ding.data import EnvBatch, SchemaError
-from ding.data.columns import Columns, iter_leaves, map_leaves, row_at, row_list, stack_rows
+from ding.data.columns import Columns, row_at, row_list, stack_rows
 from ding.envs.contract import (
     DataProblem,
     converted,
@@ -20,6 +20,8 @@ from ding.envs.contract import (
     reward_misfit,
 )
 from ding.envs.env.action_parts import as_index
+from ding.envs.env.spaces import tree_of
+from ding.utils.nested import iter_leaves, map_leaves, map_nested, map_paths
 
 Schema: TypeAlias = dict[str, tuple[tuple[int, ...], Any]]
 """Path of a leaf -> shape and dtype of a row of it."""
@@ -88,13 +90,7 @@ def _array_rows(columns: Columns, length: int) -> list[Any]:
 
 def _array_row(row: object) -> Any:
     """An action with arrays in place of tensors."""
-    if isinstance(row, torch.Tensor):
-        return row.detach().cpu().numpy()
-    if type(row) is list:
-        return [_array_row(value) for value in row]
-    if type(row) is tuple:
-        return tuple(map(_array_row, row))
-    return {key: _array_row(value) for key, value in row.items()} if isinstance(row, dict) else row
+    return map_nested(lambda leaf: leaf.numpy(force=True) if isinstance(leaf, torch.Tensor) else leaf, row)
 
 
 def of_abnormal(obs: Any, reward: Any, last_obs: Any) -> tuple[Any, Any]:
@@ -204,26 +200,18 @@ class DeclaredDtypes:
     """
 
     def __init__(self, space: gymnasium.Space[Any]) -> None:
-        self._boxes = dict(_boxes(space))
+        self._boxes = {path: leaf for path, leaf in iter_leaves(tree_of(space)) if isinstance(leaf, spaces.Box)}
 
     def columns(self, columns: Columns, path: str = "") -> Columns:
         """The observations of N envs, which lie at ``path`` of the space."""
-        if isinstance(columns, dict):
-            return {key: self.columns(one, f"{path}.{key}" if path else str(key)) for key, one in columns.items()}
+        return map_paths(self._column, columns, path)
+
+    def _column(self, path: str, columns: Any) -> Any:
         box = self._boxes.get(path)
         if box is None or not isinstance(columns, np.ndarray) or columns.shape[1:] != box.shape:
             return columns
         cast = converted(columns, box.dtype)
         return columns if cast is None else cast
-
-
-def _boxes(space: gymnasium.Space[Any], path: str = "") -> Iterator[tuple[str, spaces.Box]]:
-    """The Boxes of a space by the paths of their leaves."""
-    if isinstance(space, spaces.Box):
-        yield path, space
-    elif isinstance(space, spaces.Dict):
-        for key, one in space.spaces.items():
-            yield from _boxes(one, f"{path}.{key}" if path else str(key))
 
 
 class ObsStacker:

@@ -10,8 +10,10 @@ from gymnasium import spaces
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import num_rows
+from ding.envs.env.spaces import tree_of
 from ding.envs.env_manager._abstract import AbstractEnvManager
 from ding.utils import make_key_as_identifier, remove_illegal_item
+from ding.utils.nested import map_leaves
 
 Actions: TypeAlias = Mapping[Any, Any] | Sequence[Any] | np.ndarray | torch.Tensor
 
@@ -31,11 +33,12 @@ def tree_timesteps(batch: TimestepBatch) -> list[EasyDict]:
 
 def empty_columns(space: spaces.Space[Any]) -> Any:
     """Observations of no env: an array ``[0, *shape]``, or a tree of such arrays."""
-    if isinstance(space, spaces.Dict):
-        return EasyDict({name: empty_columns(part) for name, part in space.spaces.items()})
-    if space.shape is not None:
-        return np.empty((0, *space.shape), dtype=space.dtype)
-    return np.empty((0,), dtype=np.float32)
+    columns = map_leaves(_no_rows, tree_of(space, tuples=False))
+    return EasyDict(columns) if isinstance(columns, dict) else columns
+
+
+def _no_rows(space: spaces.Space[Any]) -> np.ndarray:
+    return np.empty((0,), np.float32) if space.shape is None else np.empty((0, *space.shape), space.dtype)
 
 
 def batch_of_actions(actions: Actions, env_ids: Sequence[int]) -> EnvBatch:

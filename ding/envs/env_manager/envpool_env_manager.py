@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from ding.data import EnvBatch, TimestepBatch
-from ding.data.columns import Columns, take
+from ding.data.columns import Columns
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
 from ding.envs.env_manager._abstract import EnvFn
 from ding.envs.env_manager._lifecycle import EnvState, ResetParam
@@ -18,6 +18,7 @@ from ding.envs.env_manager._vector.columns import row_info
 from ding.envs.env_manager._vector.pool_batches import Answers, PoolBatches
 from ding.envs.env_manager.gym_vector_env_manager import GymVectorEnvManager
 from ding.utils import ENV_MANAGER_REGISTRY, require_extra
+from ding.utils.rows import take
 
 # Keys of a config that are arguments of the task.
 _TASK_KEYS = (

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.data import EnvBatch, TimestepBatch
-from ding.data.columns import Columns, iter_leaves, take
+from ding.data.columns import Columns
 from ding.data.env_batch import is_abnormal, mark_truncated
 from ding.envs.contract import DataProblem
 from ding.envs.env.actions import ActionMapping
@@ -34,6 +34,8 @@ from ding.envs.env_manager._vector.build import build_vector_env, row_resetter, 
 from ding.envs.env_manager._vector.columns import VectorObs, cast_columns, replaced, row_info
 from ding.envs.env_manager._vector.end import close_vector_env, dead_worker
 from ding.utils import ENV_MANAGER_REGISTRY
+from ding.utils.nested import iter_leaves
+from ding.utils.rows import take
 from ding.utils.time_helper import time_limit
 
 

@@ -6,10 +6,11 @@ from typing import Any, Protocol
 import torch
 
 from ding.data import EnvBatch, Row, TransitionBatch
-from ding.data.columns import map_leaves, num_rows, row_list
+from ding.data.columns import num_rows, row_list
 from ding.data.roles import ByEnv, Samples, Transition
 from ding.policy.common_utils import network_columns
 from ding.torch_utils import to_tensor
+from ding.utils.nested import map_leaves, map_together
 
 
 class TreePolicy(Protocol):
@@ -74,7 +75,7 @@ def as_dict(tree: Any) -> Any:
     """A tree (a dict, or an object of ``treetensor``) as plain dicts."""
     if not isinstance(tree, Mapping) and hasattr(tree, "json"):
         tree = tree.json()
-    return {key: as_dict(value) for key, value in tree.items()} if isinstance(tree, Mapping) else tree
+    return map_together(lambda leaf: leaf, tree)
 
 
 def as_batch(rows: Samples) -> TransitionBatch:

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from ding.data import TransitionBatch
-from ding.data.columns import take
 from ding.data.roles import Samples
 from ding.data.sequences import stacked_sequence
 from ding.policy._samples.segments import marked_real
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils.adder import get_train_sample, segment_ends
+from ding.utils.rows import take
 
 
 class SequenceForm(NamedTuple):

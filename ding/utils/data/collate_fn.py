@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.utils.minibatches import STATE_KEYS
 from ding.utils.nested import COLLATE_IGNORE, is_namedtuple, map_nested
+from ding.utils.rows import STATE_KEYS
 
 _IGNORE_PREFIX = (COLLATE_IGNORE,)
 

@@ -15,6 +15,7 @@ from ding.data.roles import ByEnv, CollectMode, EnvManager, EvalMode
 from ding.rl_utils.normalization import Counted
 from ding.rollout import VectorStep
 from ding.utils import PARALLEL_COLLECTOR_REGISTRY, Configurable, build_logger
+from ding.utils.nested import iter_nested
 from ding.utils.system_helper import get_task_uid
 
 Players = CollectMode | EvalMode | Sequence[CollectMode | EvalMode]
@@ -257,16 +258,10 @@ class _StepTimes:
 
 
 def _megabytes(value: object) -> float:
-    """Size of all arrays in a nested value."""
+    """Return the size of all arrays in nested timesteps."""
     if isinstance(value, VectorStep):
-        return _megabytes(value.timesteps.columns)
-    if isinstance(value, (np.ndarray, torch.Tensor)):
-        return value.nbytes / 2**20
-    if isinstance(value, dict):
-        return sum(map(_megabytes, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(_megabytes, value))
-    return 0.0
+        value = value.timesteps.columns
+    return sum(leaf.nbytes for leaf in iter_nested(value) if isinstance(leaf, (np.ndarray, torch.Tensor))) / 2**20
 
 
 def create_parallel_collector(cfg: EasyDict) -> BaseParallelCollector:

@@ -10,9 +10,9 @@ from easydict import EasyDict
 
 from ding.league import BaseLeague, create_league
 from ding.league.one_vs_one_league import OneVsOneLeague
-from ding.league.shared_payoff import flat
 from ding.parallel.planes import open_planes
 from ding.utils import COMMANDER_REGISTRY, deep_merge_dicts, get_task_uid
+from ding.utils.nested import iter_nested
 from ding.worker.coordinator.solo_parallel_commander import SoloCommander
 
 _WIN_RATE_TO_PASS = 0.7
@@ -123,7 +123,7 @@ class OneVsOneCommander(SoloCommander):
         return False
 
     def _judge_evaluation(self, finished_task: Mapping[str, Any]) -> bool:
-        results = list(flat(finished_task.get("game_result", [])))
+        results = list(iter_nested(finished_task.get("game_result", [])))
         won = bool(results) and results.count("wins") / len(results) > _WIN_RATE_TO_PASS
         harder = self._league.update_active_player({"player_id": self._active_player.player_id, "eval_win": won})
         reached = self._judge(finished_task)

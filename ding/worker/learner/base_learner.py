@@ -16,6 +16,7 @@ from ding.data.roles import LearnMode, Samples, Writer
 from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
 from ding.utils import LEARNER_REGISTRY, Configurable, build_logger, get_rank, get_world_size
 from ding.utils.data import AsyncDataLoader
+from ding.utils.nested import map_leaves
 from ding.worker.learner.finite_check import FiniteCheck
 from ding.worker.learner.learner_hook import (
     LearnerHook,
@@ -343,9 +344,7 @@ def create_learner(cfg: EasyDict, **kwargs: Any) -> BaseLearner:
 
 def _as_rows(data: Any) -> Any:
     """The samples, or samples by name, as lists of dicts where they are columns."""
-    if isinstance(data, Mapping):
-        return {name: _as_rows(samples) for name, samples in data.items()}
-    return data.rows() if isinstance(data, TransitionBatch) else data
+    return map_leaves(lambda samples: samples.rows() if isinstance(samples, TransitionBatch) else samples, data)
 
 
 def _priority_info(priority: object, data: object) -> dict[str, Any]:

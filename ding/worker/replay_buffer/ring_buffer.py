@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from ding.data import TransitionBatch
-from ding.data.columns import take
 from ding.data.replay.engine import ReplayEngine, read_rows, write_rows
 from ding.data.replay.limits import SampleRatioLimiter
 from ding.data.replay.reports import ThruputCounters
 from ding.data.roles import Writer
 from ding.data.storage import ElidedRows, SavedRows, is_elided
 from ding.utils import deep_merge_dicts
+from ding.utils.rows import take
 from ding.worker.replay_buffer.base_buffer import IBuffer
 
 

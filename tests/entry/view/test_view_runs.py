@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ding.entry.view.runs import event_files, find_runs, flattened, read_literals, seed_of
+from ding.entry.view.runs import event_files, find_runs, read_literals, seed_of
 
 
 def touch(path, text=""):
@@ -47,7 +47,7 @@ def test_a_config_is_read_and_not_run(tmp_path):
         "f": "os.getcwd()",
     }
     assert found["alias"] == "main_config"
-    assert flattened(found["main_config"])["a.b"] == [1, -2.5, (None, True)]
+    assert found["main_config"]["a"]["b"] == [1, -2.5, (None, True)]
 
 
 @pytest.mark.parametrize(

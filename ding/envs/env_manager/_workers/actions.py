@@ -7,10 +7,11 @@ import numpy as np
 import torch
 
 from ding.data import EnvBatch, SchemaError
-from ding.data.columns import Columns, iter_leaves
+from ding.data.columns import Columns
 from ding.envs.env_manager._columns import action_rows
 from ding.envs.env_manager._workers.engine import WorkerEngine
 from ding.envs.env_manager._workers.shared_columns import RowSchema, SharedColumns
+from ding.utils.nested import iter_leaves
 
 logger = logging.getLogger(__name__)
 

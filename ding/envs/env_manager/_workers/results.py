@@ -1,16 +1,19 @@
 """Where the parent keeps what its envs returned, until it is handed out as batches."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
-from ding.data.columns import Columns, iter_leaves, take
+from ding.data.columns import Columns
 from ding.envs.env_manager._columns import first_nan
 from ding.envs.env_manager._workers.protocol import Flag
 from ding.envs.env_manager._workers.reward_forms import AS_COLUMN, coded_reward
 from ding.envs.env_manager._workers.shared_columns import LeafSpec, RowSchema, SharedColumns
+from ding.utils.nested import iter_leaves, map_paths
+from ding.utils.rows import take
 
 
 class ResultStore:
@@ -175,7 +178,7 @@ class ResultStore:
 
     def _with_given(self, batch: EnvBatch) -> EnvBatch:
         if self._numbers:
-            batch.given = _given_numbers(batch.columns, self._numbers)
+            batch.given = map_paths(partial(_given_number, self._numbers), batch.columns)
         return batch
 
     def timesteps(self, env_ids: Sequence[int], ids: np.ndarray, replaced: set[int]) -> TimestepBatch:
@@ -198,7 +201,7 @@ class ResultStore:
             reward = np.array(np.broadcast_arrays(*taken), dtype=np.float32)
         batch = TimestepBatch.unchecked_timesteps(ids, obs, reward, done, truncated, infos)
         if self._numbers:
-            batch.given = _given_numbers(obs, self._numbers)
+            batch.given = map_paths(partial(_given_number, self._numbers), obs)
         if self._keep_forms and (codes := self._form[ids]).any():
             values = zip(list(reward), self._reward[ids], codes.tolist())
             batch.given_reward = [row if code == AS_COLUMN else coded_reward(x.item(), code) for row, x, code in values]
@@ -252,17 +255,14 @@ class ResultStore:
             column[positions] = other[ids]
 
 
-def _given_numbers(columns: Columns, numbers: dict[str, str], path: str = "") -> Columns:
-    """The columns with lists in place of those leaves of which a row is a number of numpy or an array without an axis.
+def _given_number(numbers: dict[str, str], path: str, column: Any) -> Any:
+    """The column as a list where a row of it is a number of numpy or an array without an axis, else as it is.
 
     Args:
-        columns: of N observations.
         numbers: path -> ``number`` or ``array``.
-        path: of ``columns``.
+        path: of the column.
+        column: of N observations.
     """
-    if isinstance(columns, dict):
-        paths = {key: f"{path}.{key}" if path else str(key) for key in columns}
-        return {key: _given_numbers(column, numbers, paths[key]) for key, column in columns.items()}
     if path not in numbers:
-        return columns
-    return list(columns) if numbers[path] == "number" else [np.array(value) for value in columns]
+        return column
+    return list(column) if numbers[path] == "number" else [np.array(value) for value in column]

@@ -8,7 +8,6 @@ import torch
 from easydict import EasyDict
 
 from ding.data import Buffer, TransitionBatch
-from ding.data.columns import map_leaves
 from ding.data.roles import CollectMode
 from ding.data.transition_batch import joined_samples
 from ding.framework.context import OnlineRLContext
@@ -21,6 +20,7 @@ from ding.policy.base_policy import Policy
 from ding.policy.common_utils import network_columns
 from ding.rl_utils import gae, gae_data
 from ding.torch_utils import to_tensor
+from ding.utils.nested import map_leaves
 
 Estimator = Callable[[OnlineRLContext], None]
 
@@ -127,7 +127,7 @@ def discounted_returns(reward: torch.Tensor, gamma: float) -> torch.Tensor:
 def train_columns(rows: Any) -> dict[str, Any]:
     """Return L transitions as columns of tensors: leaves ``[L, 1]`` become ``[L]``, but actions of one number stay."""
     batch = as_batch(rows)
-    columns = {key: _tensor_column(column) for key, column in batch.columns.items()}
+    columns = {key: map_leaves(_tensor_column, column) for key, column in batch.columns.items()}
     action = columns.get("action")
     if isinstance(action, torch.Tensor) and action.is_floating_point() and action.dim() == 1:
         columns["action"] = action.unsqueeze(1)
@@ -135,8 +135,6 @@ def train_columns(rows: Any) -> dict[str, Any]:
 
 
 def _tensor_column(column: Any) -> Any:
-    if isinstance(column, dict):
-        return {key: _tensor_column(value) for key, value in column.items()}
     if isinstance(column, list):
         if not isinstance(column[0], (int, float, np.generic)):
             return column  # a row is no number: the parts of an observation or of a multi-discrete action, a text

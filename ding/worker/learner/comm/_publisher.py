@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from ding.data.columns import map_leaves
 from ding.parallel.planes import StorageError, WeightPlane
+from ding.utils.nested import map_leaves
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class PolicyPublisher:
         """Take a version; its tensors are copied, so that training may go on."""
         copied = map_leaves(_own, state)
         with self._changed:
-            self._next = (copied, version)  # type: ignore[assignment]
+            self._next = (copied, version)
             self._taken_at = time.monotonic()
             self._changed.notify_all()
 

@@ -13,9 +13,11 @@ import numpy.typing as npt
 import torch
 
 from ding.data import TransitionBatch
-from ding.data.columns import Columns, Leaf, concat, iter_leaves, map_leaves, take
+from ding.data.columns import Columns, Leaf, concat
 from ding.parallel.messages import GROUP_ROWS, joined_rows, unpack_batches
 from ding.parallel.planes import ChunkBroken, ChunkMissing, DataPlane
+from ding.utils.nested import iter_leaves, map_leaves
+from ding.utils.rows import put, take
 
 log = logging.getLogger(__name__)
 
@@ -411,7 +413,7 @@ class RowCache:
             self._tail = 0
         begin, end = self._tail, self._tail + count
         self._push_out(begin, end)
-        _write(self._ring or {}, columns, begin, end)
+        put(self._ring or {}, slice(begin, end), columns)
         self._places[chunk] = (begin, count)
         self._tail = end
         return True
@@ -428,7 +430,7 @@ class RowCache:
             self._off = True
             return False
         self._schema = _schema(columns)
-        self._ring = map_leaves(self._empty, columns)  # type: ignore[assignment]
+        self._ring = map_leaves(self._empty, columns)
         return True
 
     def _empty(self, leaf: Leaf) -> Leaf:
@@ -455,11 +457,3 @@ def _schema(columns: Columns) -> list[object]:
         (path, type(leaf)) if isinstance(leaf, list) else (path, type(leaf), leaf.dtype, tuple(leaf.shape[1:]))
         for path, leaf in iter_leaves(columns)
     ]
-
-
-def _write(into: dict[str, Any], columns: dict[str, Any], begin: int, end: int) -> None:
-    for key, value in columns.items():
-        if isinstance(value, dict):
-            _write(into[key], value, begin, end)
-        else:
-            into[key][begin:end] = value

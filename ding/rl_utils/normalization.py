@@ -32,7 +32,8 @@ class Norms(NamedTuple):
     """What the wrappers of an env normalise.
 
     Attributes:
-        obs_shape: Shape of one observation; ``None`` where observations are not normalised.
+        obs_shape: Shape of one observation, or of one frame of a stack of them; ``None`` where observations are not
+            normalised.
         clip_range: Bounds of a normalised observation.
         reward_discount: Discount factor of the return whose deviation rewards are divided by; ``None`` where rewards
             are not normalised.
@@ -150,7 +151,7 @@ class Normalization:
             self._sources = {}
 
     def normalized_obs(self, obs: np.ndarray) -> np.ndarray:
-        """Return observations ``[N, *obs_shape]`` normalised, float32."""
+        """Return observations ``[N, *obs_shape]``, or stacks ``[N, frames, *obs_shape]``, normalised, float32."""
         part = self._parts.get("obs")
         if part is None or self.norms is None:
             return obs

@@ -1,11 +1,12 @@
 """Wrappers that normalise, in a run: the run does their work, with one set of statistics for all envs."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
 from gymnasium import wrappers
+from gymnasium.vector import VectorEnv
 
 from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env_wrappers import (
@@ -30,6 +31,8 @@ from ding.rl_utils.normalization import Norms
 
 logger = logging.getLogger(__name__)
 
+_WRAPPERS = (gymnasium.Wrapper, GymToGymnasiumWrapper)
+_NAMES = {ObsNormWrapper: "obs_norm", RewardNormWrapper: "reward_norm"}
 _KEEP_BOTH = (
     *(gymnasium.ActionWrapper, wrappers.TimeLimit, wrappers.OrderEnforcing, wrappers.PassiveEnvChecker),
     *(wrappers.RecordEpisodeStatistics, EvalEpisodeReturnWrapper, EpisodicLifeWrapper, FireResetWrapper),
@@ -55,17 +58,26 @@ def defer_norms(env: object) -> Norms | None:
     own = getattr(type(env), "defer_norms", None)
     if own is not None:
         return own(env)
-    inner = env if isinstance(env, gymnasium.Wrapper) else getattr(env, "__dict__", {}).get("_env")
+    inner = _inner(env)
     return None if inner is None else deferred_norms(inner)
+
+
+def _inner(env: object) -> Any:
+    """Return the gymnasium env that an env holds, in its wrappers; ``None`` where it has none, or not yet."""
+    if isinstance(env, _WRAPPERS):
+        return env
+    held = getattr(env, "__dict__", {})
+    return next((one for one in (held.get("_env"), *held.values()) if isinstance(one, _WRAPPERS)), None)
 
 
 def deferred_norms(env: object) -> Norms | None:
     """:func:`defer_norms` of a gymnasium env in its wrappers."""
     outside: list[Any] = []
     shape, clip, discount = None, (-3.0, 3.0), None
-    while isinstance(env, (gymnasium.Wrapper, GymToGymnasiumWrapper)):
+    while isinstance(env, _WRAPPERS):
         if isinstance(env, ObsNormWrapper):
-            _check_outside(outside, _KEEP_OBS, "obs_norm", "observations")
+            # The run normalises each frame of a stack by the statistics of single frames.
+            _check_outside(outside, (*_KEEP_OBS, FrameStackWrapper), "obs_norm", "observations")
             env.deferred, shape, clip = True, env.rms.moments()[0].shape, env.clip_range
         elif isinstance(env, RewardNormWrapper):
             _check_outside(outside, _KEEP_REWARD, "reward_norm", "rewards")
@@ -84,7 +96,7 @@ def deferred_norms(env: object) -> Norms | None:
 
 def has_obs_norm(env: object) -> bool:
     """Return whether a gymnasium env has the wrapper ``obs_norm``, or the static one."""
-    while isinstance(env, (gymnasium.Wrapper, GymToGymnasiumWrapper)):
+    while isinstance(env, _WRAPPERS):
         if isinstance(env, (ObsNormWrapper, StaticObsNormWrapper)):
             return True
         env = env.env
@@ -110,6 +122,37 @@ def passes_observations(wrapper: object) -> bool:
     """Return whether a wrapper of an env, as a run uses it, returns the observations of the env inside as they are."""
     deferred = isinstance(wrapper, (ObsNormWrapper, RewardNormWrapper)) and wrapper.deferred
     return deferred or _passes(wrapper, _KEEP_OBS)
+
+
+def watched_norms(env_fn: Callable[[], Any]) -> Any:
+    """Return what ``env_fn`` makes; after its first reset a warning names norms that the env has made only then.
+
+    The run cannot do their work, as it has to know of them before. With ``shared_norm=False`` in the config of the env
+    there is no warning.
+    """
+    env = env_fn()
+    if isinstance(env, VectorEnv) or hasattr(type(env), "defer_norms") or _inner(env) is not None:
+        return env
+    reset = env.reset
+
+    def first_reset(*args: Any, **kwargs: Any) -> Any:
+        env.reset = reset
+        result = reset(*args, **kwargs)
+        inner, found = _inner(env), []
+        while isinstance(inner, _WRAPPERS):
+            found += [name for cls, name in _NAMES.items() if isinstance(inner, cls)]
+            inner = inner.env
+        cfg = getattr(env, "_cfg", None) or getattr(env, "cfg", None)
+        if found and (not isinstance(cfg, Mapping) or cfg.get("shared_norm", True)):
+            logger.warning(
+                "%s makes its %s at the first reset: each env has statistics of its own, which no checkpoint holds; "
+                "make the wrappers in the constructor to share those of the run, or set env.shared_norm=False",
+                type(env).__name__, " and ".join(found),
+            )  # fmt: skip
+        return result
+
+    env.reset = first_reset
+    return env
 
 
 def without_norms(env_fn: Callable[[], Any]) -> Any:

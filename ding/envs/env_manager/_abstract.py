@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import gymnasium
 
 from ding.envs.env.actions import ActionMapping
-from ding.envs.env.norms import defer_norms, without_norms
+from ding.envs.env.norms import defer_norms, watched_norms, without_norms
 from ding.envs.env_manager._errors import (
     ENV_FAULTS,
     build_failed,
@@ -249,12 +249,14 @@ class AbstractEnvManager(Configurable, ABC):
         if not self._asked_norms:
             self._asked_norms = True
             norms = defer_norms(self.env_ref)
-            if norms is not None and not self.closed:
+            if norms is None:
+                self._env_fn = [partial(watched_norms, fn) for fn in self._env_fn]
+            elif not self.closed:
                 logger.warning(
                     "the env manager was launched before a worker got it: obs_norm and reward_norm have statistics per "
                     "env, which no checkpoint holds; leave launch() to the worker"
                 )
-            elif norms is not None:
+            else:
                 self._env_fn = [partial(without_norms, fn) for fn in self._env_fn]
                 self._run_view = NormalizedEnvManager(self._v1(), norms)
         return self._run_view

@@ -10,7 +10,9 @@ from gymnasium.vector import VectorEnv
 from ding.data import BaseEnvTimestep
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
+from ding.envs.env.norms import defer_norms
 from ding.envs.env_manager._errors import ENV_FAULTS, raise_wish
+from ding.rl_utils.normalization import Norms
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,10 @@ class StepRetryEnv:
                 logger.warning("%s: try %d of %d of a step failed: %r", self.env, attempt, self._max_tries, error)
                 time.sleep(self._waiting_time)
         return self.env.step(action)
+
+    def defer_norms(self) -> Norms | None:
+        """See :func:`ding.envs.env.norms.defer_norms`."""
+        return defer_norms(self.env)
 
     def __getattr__(self, name: str) -> Any:
         if name == "env":  # not made yet

@@ -72,10 +72,16 @@ class NormalizedEnvManager:
         if np.count_nonzero(first):
             rows, raw = ids[first], raw[first]
             if self._updates:
-                self._statistics.update_obs(raw)
+                self._statistics.update_obs(self._newest_frame(raw))
             kept[rows], newest[rows] = raw, self._statistics.normalized_obs(raw)
             self._returns[rows] = 0.0
         return EnvBatch.unchecked(ids, newest[ids])
+
+    def _newest_frame(self, obs: np.ndarray) -> np.ndarray:
+        """What is new in observations ``[N, *obs_shape]``, or in stacks ``[N, frames, *obs_shape]``."""
+        assert self._norms.obs_shape is not None
+        newest: Any = (slice(None), *[-1] * (obs.ndim - 1 - len(self._norms.obs_shape)))
+        return obs[newest]
 
     def _kept(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self._raw is None or self._newest is None:
@@ -98,7 +104,7 @@ class NormalizedEnvManager:
     def _stepped_obs(self, batch: TimestepBatch) -> np.ndarray:
         raw, statistics = np.asarray(batch.obs), self._statistics
         if self._updates:
-            statistics.update_obs(raw[_sound(batch)] if batch.infos else raw)
+            statistics.update_obs(self._newest_frame(raw[_sound(batch)] if batch.infos else raw))
         obs = statistics.normalized_obs(raw)
         if not self._reads_only:
             kept, newest = self._kept(raw)

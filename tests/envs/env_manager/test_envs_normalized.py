@@ -5,24 +5,34 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from easydict import EasyDict
 from gymnasium import spaces
 
 from ding.envs import (
     AsyncSubprocessEnvManager,
+    BaseEnv,
     BaseEnvManager,
     BaseEnvManagerV2,
+    BaseEnvTimestep,
     DingEnvWrapper,
+    EvalEpisodeReturnWrapper,
     FrameStackWrapper,
     GymVectorEnvManager,
     ObsNormWrapper,
+    RewardNormWrapper,
     SubprocessEnvManagerV2,
     SyncSubprocessEnvManager,
 )
 from ding.envs.env.base_env import EnvConfigError
+from ding.framework import OnlineRLContext, task
+from ding.framework.middleware import StepCollector, eps_greedy_handler
+from ding.policy import DQNPolicy
 from ding.rl_utils.normalization import Normalization
 from ding.rollout import v1_interface
+from ding.utils import deep_merge_dicts
 
 OBS_NORM, REWARD_NORM = {"type": "obs_norm"}, {"type": "reward_norm", "kwargs": {"reward_discount": 0.9}}
+STACK = partial(FrameStackWrapper, n_frames=2)
 LENGTH = 5
 
 
@@ -199,12 +209,99 @@ def test_shared_norm_false_keeps_the_statistics_per_env():
     assert v1_interface(manager) is manager
 
 
+class Doubled(gymnasium.ObservationWrapper):
+    def observation(self, observation):
+        return 2 * observation
+
+
 def test_a_wrapper_that_uses_normalised_observations_is_refused():
-    manager = BaseEnvManager([partial(make_env, 0, wrappers=(OBS_NORM, partial(FrameStackWrapper, n_frames=2)))])
-    with pytest.raises(EnvConfigError, match=r"FrameStackWrapper comes after obs_norm .* list obs_norm after it"):
+    manager = BaseEnvManager([partial(make_env, 0, wrappers=(OBS_NORM, Doubled))])
+    with pytest.raises(EnvConfigError, match=r"Doubled comes after obs_norm .* list obs_norm after it"):
         v1_interface(manager)
-    fine = BaseEnvManager([partial(make_env, 0, wrappers=(partial(FrameStackWrapper, n_frames=2), OBS_NORM))])
+    fine = BaseEnvManager([partial(make_env, 0, wrappers=(Doubled, OBS_NORM))])
     assert v1_interface(fine) is not fine
+
+
+@pytest.mark.parametrize("cls", MANAGERS)
+def test_a_stack_of_frames_is_normalised_by_the_statistics_of_single_frames(cls):
+    view, statistics = view_of(cls, wrappers=(OBS_NORM, STACK))
+    try:
+        seen, _, _ = play(view, 2)
+        constants = statistics.obs_constants()
+        play(view, 10)
+    finally:
+        view.close()
+    # Both frames of a stack by the statistics of now.
+    raw = np.array([[[1000 * number + t, t] for t in (1, 2)] for number in range(3)])
+    np.testing.assert_allclose(seen[-1], np.clip((raw - constants.mean) / constants.std, -3, 3), rtol=1e-4, atol=1e-5)
+    obs, _ = raw_of()
+    constants = statistics.obs_constants()
+    assert constants.mean.shape == (2,)
+    assert round(statistics.state_dict()["obs"]["count"]) == len(obs)
+    np.testing.assert_allclose(constants.mean, obs.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(constants.std, obs.std(axis=0), rtol=1e-3)
+
+
+class Lazy(BaseEnv):
+    """An own env that makes its wrappers at the first reset, as many of DI-engine do."""
+
+    observation_space, action_space = Stairs.observation_space, Stairs.action_space
+    reward_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+
+    def __init__(self, cfg=None, in_constructor=False):
+        self._cfg, self._made = cfg, None
+        if in_constructor:
+            self._make()
+
+    def _make(self):
+        self._made = RewardNormWrapper(ObsNormWrapper(Stairs()), 0.9)
+
+    def seed(self, seed, dynamic_seed=True):
+        pass
+
+    def reset(self):
+        if self._made is None:
+            self._make()
+        return self._made.reset()[0]
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self._made.step(0)
+        return BaseEnvTimestep(obs, np.array([reward], np.float32), terminated or truncated, info)
+
+    def random_action(self):
+        return np.array([0])
+
+    def close(self):
+        pass
+
+    def __repr__(self):
+        return "Lazy()"
+
+
+@pytest.mark.parametrize("cls", [BaseEnvManager, BaseEnvManagerV2, GymVectorEnvManager])
+def test_norms_that_an_env_makes_at_its_first_reset_are_named(cls, caplog):
+    kinds = ((partial(Lazy), 1), (partial(Lazy, {"shared_norm": False}), 0), (partial(Lazy, in_constructor=True), 0))
+    for env_fn, warnings in kinds:
+        caplog.clear()
+        settings = cls.default_config() | {"max_episode_steps": 3}
+        manager = cls([env_fn], settings)
+        view = v1_interface(manager)
+        assert hasattr(view, "use") == (env_fn.keywords == {"in_constructor": True})
+        view.launch()
+        # The limit of steps, which replaces reset() of an env, too, counts from each reset.
+        lengths = [bool(view.step({0: 0}).done[0]) for _ in range(6)]
+        manager.close()
+        assert lengths == [False, False, True] * 2
+        found = [record.getMessage() for record in caplog.records if "at the first reset" in record.getMessage()]
+        assert len(found) == warnings
+        assert all("Lazy makes its reward_norm and obs_norm" in text for text in found)
+        assert all("env.shared_norm=False" in text for text in found)
+
+
+def test_steps_that_are_tried_again_do_not_hide_norms():
+    settings = {"retry_step": True, "max_retry": 2}
+    manager = BaseEnvManager([partial(make_env, 0)], BaseEnvManager.default_config() | settings)
+    assert v1_interface(manager) is not manager
 
 
 def test_a_manager_that_is_open_already_says_that_its_statistics_stay_per_env(caplog):
@@ -235,3 +332,22 @@ def test_statistics_of_another_shape_are_refused():
     other.load_state_dict(statistics.state_dict() | {"obs": {**statistics.state_dict()["obs"], "mean": [0.0] * 3}})
     with pytest.raises(ValueError, match="shape"):
         view_of(statistics=other)
+
+
+@pytest.mark.parametrize("wrapped_by", ["config", "hand"])
+def test_a_hand_made_env_in_a_task_shares_the_statistics_of_the_policy(wrapped_by):
+    def by_hand():
+        return DingEnvWrapper(EvalEpisodeReturnWrapper(ObsNormWrapper(Stairs())))
+
+    env_fn = by_hand if wrapped_by == "hand" else partial(make_env, 0)
+    model = {"obs_shape": 2, "action_shape": 2, "encoder_hidden_size_list": [8]}
+    cfg = deep_merge_dicts(DQNPolicy.default_config(), {"cuda": False, "model": model, "collect": {"n_sample": 12}})
+    policy = DQNPolicy(cfg)
+    envs = BaseEnvManagerV2([env_fn] * 3, BaseEnvManagerV2.default_config())
+    with task.start(async_mode=False, ctx=OnlineRLContext()):
+        task.use(eps_greedy_handler(EasyDict(policy={"other": {"eps": cfg.other.eps}})))
+        task.use(StepCollector(EasyDict(seed=0, policy=cfg), policy.collect_mode, envs))
+        task.run(2)
+    state = policy.learn_mode.state_dict()["normalization"]
+    # Three first observations, and three of each of eight steps, of which one ends an episode in each env.
+    assert round(state["obs"]["count"]) == 3 + 3 * 8 + 3

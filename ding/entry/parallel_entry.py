@@ -124,7 +124,7 @@ def _compiled(
         # The config the run began with stays as it is.
         save_path="total_config.py" if resume is None else "resumed_config.py",
     )
-    check_env(cfg.main)
+    check_env(cfg.main, strict)
     _keep_pace_with_snapshots(cfg)
     return cfg
 

@@ -141,7 +141,8 @@ class Run:
     def parts(self, with_buffer: bool = True, collects: bool = True) -> AbstractContextManager[SerialParts]:
         """Build envs, policy and workers; see ``serial_parts``."""
         given = self.arguments
-        return serial_parts(self.cfg, given.env_setting, given.model, given.dynamic_seed, with_buffer, collects)
+        settings = (given.dynamic_seed, with_buffer, collects, given.strict)
+        return serial_parts(self.cfg, given.env_setting, given.model, *settings)
 
     def train(
         self,

@@ -11,11 +11,12 @@ from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import get_policy_cls
 
 
-def check_env(main: EasyDict) -> None:
+def check_env(main: EasyDict, strict: bool) -> None:
     """Make one env of a run, and compare the network with its spaces.
 
     Args:
         main: the compiled main config.
+        strict: see :func:`~ding.entry.serial.shape_check.check_model_shapes`.
 
     Raises:
         ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit; the experiment folder is removed.
@@ -24,7 +25,7 @@ def check_env(main: EasyDict) -> None:
     env_fn, _, cfgs = get_vec_env_setting(main.env, collect=False)
     manager = create_env_manager(EasyDict({"type": "base"}), [partial(env_fn, cfg=cfg) for cfg in (cfgs or [])[:1]])
     with unused_dir_removed(main.exp_name), contextlib.closing(manager):
-        check_model_shapes(policy_cls, main.policy.get("model", {}), manager, _num_players(main))
+        check_model_shapes(policy_cls, main.policy.get("model", {}), manager, _num_players(main), strict)
 
 
 def _num_players(main: EasyDict) -> int:

@@ -131,6 +131,7 @@ def serial_parts(
     dynamic_seed: bool = True,
     with_buffer: bool = True,
     collects: bool = True,
+    strict: bool = False,
 ) -> Iterator[SerialParts]:
     """Build envs, policy and workers, and close what was built when the block ends, in whatever way it ends.
 
@@ -141,12 +142,13 @@ def serial_parts(
         dynamic_seed: whether each reset of a collector env draws a new seed.
         with_buffer: whether there is a replay buffer.
         collects: whether there is a collector with its envs; without one the policy has learn and eval mode only.
+        strict: see :func:`check_model_shapes`.
 
     Raises:
         ConfigValueError: the shapes of ``policy.model`` do not fit the env.
     """
     with contextlib.ExitStack() as ends:
-        yield _build(cfg, env_setting, model, dynamic_seed, with_buffer, collects, ends)
+        yield _build(cfg, env_setting, model, dynamic_seed, with_buffer, collects, strict, ends)
 
 
 def _build(
@@ -156,6 +158,7 @@ def _build(
     dynamic_seed: bool,
     with_buffer: bool,
     collects: bool,
+    strict: bool,
     ends: contextlib.ExitStack,
 ) -> SerialParts:
     if with_buffer and collects:
@@ -179,7 +182,7 @@ def _build(
     model_used = policy.learn_mode.get_attribute("model")
     check_action_kind(cfg.policy.type, model_used, evaluator_env, getattr(policy, "acts_in_unit_range", False))
     if model is None:
-        check_model_shapes(type(policy), cfg.policy.model, evaluator_env)
+        check_model_shapes(type(policy), cfg.policy.model, evaluator_env, strict=strict)
     writer = LazyWriter(os.path.join(cfg.exp_name, "log", "serial")) if get_rank() == 0 else None
     if writer is not None:
         ends.callback(writer.close)

@@ -34,7 +34,7 @@ class HasSpaces(Protocol):
 
 
 def check_model_shapes(
-    policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: HasSpaces, num_players: int = 1
+    policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: HasSpaces, num_players: int = 1, strict: bool = False
 ) -> None:
     """Compare ``policy.model`` with the spaces of the env.
 
@@ -46,8 +46,8 @@ def check_model_shapes(
         env: an env or env manager.
         num_players: of a game; with several, the observation space may be that of all together, one after the other,
             and actions are not compared.
-
-    A network with fewer outputs than there are actions, but more than one, is warned about: it takes the first ones.
+        strict: whether a network with fewer outputs than there are actions, but more than one, is refused. It takes the
+            first actions, and is warned about; DI-engine's Enduro config has one. More outputs are always refused.
 
     Raises:
         ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit, or no network acts in the action space.
@@ -65,7 +65,12 @@ def check_model_shapes(
         if isinstance(found, spaces.Box):
             raise ConfigValueError(f"policy.model.action_shape is {wanted}, but actions of the env are {count}")
         shown = count[0] if len(count) == 1 else list(count)
-        if isinstance(found, spaces.Discrete) and (1,) < as_tuple(wanted) < count:
+        if isinstance(found, spaces.Discrete) and len(as_tuple(wanted)) == 1 and 1 < as_tuple(wanted)[0] < count[0]:
+            if strict:
+                raise ConfigValueError(
+                    f"policy.model.action_shape is {wanted}, but the env has {shown} actions, of which the policy "
+                    "would take the first only (an error because of --strict)"
+                )
             logger.warning("policy.model.action_shape is %s: of %d actions the policy takes the first", wanted, shown)
             return
         raise ConfigValueError(f"policy.model.action_shape is {wanted}, but the env has {shown} actions")

@@ -1,5 +1,7 @@
 """Shapes in `policy.model` that contradict the env."""
 
+from copy import deepcopy
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +9,8 @@ import pytest
 from gymnasium import spaces
 
 from ding.config import ConfigValueError
-from ding.entry import serial_pipeline
+from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
+from ding.entry import parallel_pipeline, serial_pipeline
 from ding.entry.serial.shape_check import check_model_shapes
 from ding.envs.env.actions import ActionMapping
 from ding.model import DQN, PDQN, QACDIST, VAC, ContinuousQAC, DiscreteQAC
@@ -113,6 +116,19 @@ def test_a_network_for_the_first_actions_is_warned_about(caplog):
     assert [one.getMessage() for one in caplog.records] == [
         "policy.model.action_shape is 2: of 9 actions the policy takes the first"
     ]
+    with pytest.raises(ConfigValueError) as caught:
+        check_model_shapes(DQNPolicy, {"action_shape": 2}, manager(action=spaces.Discrete(9)), strict=True)
+    assert str(caught.value) == (
+        "policy.model.action_shape is 2, but the env has 9 actions, of which the policy would take the first only (an "
+        "error because of --strict)"
+    )
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("wanted", [10, [10], 1, [3, 5]])
+def test_more_outputs_than_actions_and_a_single_one_are_always_refused(wanted, strict):
+    with pytest.raises(ConfigValueError, match=r"but the env has 9 actions$"):
+        check_model_shapes(DQNPolicy, {"action_shape": wanted}, manager(action=spaces.Discrete(9)), strict=strict)
 
 
 @pytest.mark.parametrize(
@@ -206,3 +222,25 @@ def test_a_wrong_shape_leaves_no_folder(model, env_id, sentence, tmp_path, monke
     with pytest.raises(ConfigValueError, match=sentence):
         serial_pipeline(({"exp_name": "exp", "env": env, "policy": {"model": model}}, create))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("pipeline", ["serial", "parallel"])
+def test_a_smaller_network_is_refused_by_strict_runs_only(pipeline, tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    if pipeline == "serial":
+        env = {"env_id": "Acrobot-v1", "collector_env_num": 1, "evaluator_env_num": 1, "n_evaluator_episode": 1}
+        create = {"env": {"type": "gymnasium"}, "env_manager": {"type": "base"}, "policy": {"type": "dqn"}}
+        main = {"exp_name": "exp", "env": env, "policy": {"model": {"obs_shape": 6, "action_shape": 2}}}
+        run = partial(serial_pipeline, (main, create), max_train_iter=0)
+    else:
+        main, create, system = map(
+            deepcopy, (parallel_test_main_config, parallel_test_create_config, parallel_test_system_config)
+        )
+        main.env.update(env_id="Acrobot-v1", evaluator_env_num=1, max_episode_steps=20)
+        main.policy.model.update(obs_shape=6, action_shape=2)
+        run = partial(parallel_pipeline, (main, create, system), max_train_iter=1, backend="inproc")
+    with pytest.raises(ConfigValueError, match="an error because of --strict"):
+        run(strict=True)
+    assert list(tmp_path.iterdir()) == []
+    run()
+    assert "of 3 actions the policy takes the first" in caplog.text

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ding.data import TransitionBatch
+from ding.data import SchemaError, TransitionBatch
 from ding.data.columns import Columns, Leaf, concat
 from ding.parallel.messages import GROUP_ROWS, joined_rows, unpack_batches
 from ding.parallel.planes import ChunkBroken, ChunkMissing, DataPlane
@@ -395,7 +395,7 @@ class RowCache:
             if here.max() >= count:
                 raise IndexError(f"row {here.max()} of a chunk of {count} rows")
             parts.append(take(columns, here))
-        back: Any = take(concat(parts), np.argsort(order))
+        back: Any = take(_joined(parts), np.argsort(order))
         return dict(back)
 
     # ------------------------------------------------------------------ the ring
@@ -449,6 +449,16 @@ class RowCache:
                 break
         for chunk in over:
             del self._places[chunk]
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    try:
+        return concat(parts)
+    except SchemaError as error:
+        raise SchemaError(
+            f"{error}: these chunks cannot be learned from together. A run whose chunks another version wrote cannot "
+            "be resumed; start a new one from one of its checkpoints with --load-path"
+        ) from error
 
 
 def _schema(columns: Columns) -> list[object]:

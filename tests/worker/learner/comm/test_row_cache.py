@@ -115,7 +115,7 @@ def test_all_kinds_of_columns(plane, rows_of):
 def test_chunks_that_do_not_fit_together(plane, rows_of, other):
     chunks = [put(plane, {"x": np.zeros(2)}), put(plane, other)]
     for order in (chunks, chunks[::-1]):
-        with pytest.raises(SchemaError):
+        with pytest.raises(SchemaError, match=r": these chunks .* another version .* --load-path"):
             rows_of(order, [[0, 0], [1, 0]])
     assert rows_of(chunks[:1], [[0, 1]])["x"].tolist() == [0.0]
 

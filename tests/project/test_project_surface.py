@@ -1,12 +1,17 @@
-"""The public surface: names that scripts import, and what an import may cost."""
+"""The public surface: names that scripts import, what an import may cost, and which modules only scripts use."""
 
+import ast
 import importlib
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ding.utils import registries
+from tests.project.test_project_house import ROOT, Module, import_nodes, imported, modules
 
 # Of the names that public DI-engine scripts import, those that this version has (see docs/migration.md).
 NAMES = {
@@ -170,3 +175,53 @@ def test_a_name_from_before_di_engine_0_5_says_what_it_is_called_now() -> None:
     ):
         with pytest.raises(ImportError, match=f"it is called '{new}' since DI-engine 0.5"):
             getattr(importlib.import_module(package), name)
+
+
+# What uses all other modules.
+STARTS = ("ding.__main__", "ding.entry", "ding.bonus", "ding.framework.middleware", "ding.framework.task")
+
+
+def needed(module: Module) -> set[str]:
+    """Modules that a module imports, or names in a string (docstrings aside), with the packages around it."""
+    found: set[str] = set()
+    for node, _ in import_nodes(module.tree):
+        found |= imported(node) | ({str(node.module)} if isinstance(node, ast.ImportFrom) else set())
+    docstrings = {node.value for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
+            found |= set(re.findall(r"ding(?:\.\w+)+", node.value))
+    parts = module.name.split(".")
+    return (found | {".".join(parts[:length]) for length in range(1, len(parts))}) & set(modules())
+
+
+def registers(module: Module) -> bool:
+    """Whether a class or function of a module is registered by a decorator."""
+    defined = (node for node in ast.walk(module.tree) if isinstance(node, (ast.ClassDef, ast.FunctionDef)))
+    return any(re.search("register|REGISTRY", ast.unparse(one)) for node in defined for one in node.decorator_list)
+
+
+def reached() -> set[str]:
+    """Modules that commands, pipelines, agents, middleware and registered classes need."""
+    for package in ("data", "entry", "envs", "framework.message_queue", "league", "model", "policy", "reward_model"):
+        importlib.import_module(f"ding.{package}")
+    entries = [entry for registry in registries.values() for entry in dict.values(registry)]
+    waiting = [getattr(entry, "module", entry.__module__) for entry in entries]
+    waiting += [name for name, module in modules().items() if name.startswith(STARTS) or registers(module)]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in modules() and name not in seen:
+            seen.add(name)
+            waiting += needed(modules()[name])
+    return seen
+
+
+def test_modules_that_only_scripts_use_are_listed() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = page.split("## What only scripts use")[1].split("\n## ")[0].split("|---|---|\n")[1].splitlines()
+    listed = [name for row in rows if row for name in re.findall(r"`([\w.]+)`", row.split("|")[1])]
+    assert [name for name in listed if name not in modules()] == []
+    skipped = {name for name in modules() if any(f"{name}.".startswith(f"{one}.") for one in listed)}
+    unreached = set(modules()) - reached()
+    assert sorted(unreached - skipped) == [], "reached by nothing, and not in the list of docs/architecture.md"
+    assert sorted(skipped - unreached) == [], "in the list of docs/architecture.md, but reached"

@@ -37,16 +37,6 @@ class EnvStateError(RuntimeError):
     """The state of an env cannot be saved, or a saved one does not fit; the message says where and why."""
 
 
-class HasEnvState(Protocol):
-    """An env, or a wrapper, that can be saved in the middle of an episode."""
-
-    def get_state(self) -> Any:
-        """The state of the episode and of all random generators: dicts, lists, tuples, arrays, texts and numbers."""
-
-    def set_state(self, state: Any) -> None:
-        """Go on from what :meth:`get_state` of another env of the same kind returned; called after a reset."""
-
-
 class HasEnvStates(Protocol):
     """An env manager that can be saved in the middle of the episodes of its envs; for envs that can be."""
 

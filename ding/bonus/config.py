@@ -9,23 +9,13 @@ from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError
 from ding.bonus.core.fit import get_hybrid_shape
+from ding.envs.env.old_ids import successor_of
 from ding.envs.gym_env import env
 from ding.utils import did_you_mean
 
-__all__ = ["get_hybrid_shape", "get_instance_config", "get_instance_env", "successor_of"]
+__all__ = ["get_hybrid_shape", "get_instance_config", "get_instance_env"]
 
 MAX_EPISODE_STEPS = 1000
-# What gymnasium replaced: old id -> new id and arguments. The tasks are the same, the returns nearly.
-_SUCCESSORS: dict[str, tuple[str, dict[str, Any]]] = {
-    "CartPole-v0": ("CartPole-v1", {"max_episode_steps": 200}),
-    "LunarLander-v2": ("LunarLander-v3", {}),
-    "LunarLanderContinuous-v2": ("LunarLanderContinuous-v3", {}),
-    **{f"{name}-v3": (f"{name}-v5", {}) for name in ("Hopper", "HalfCheetah", "Walker2d", "Ant", "Humanoid")},
-    # Short names of DI-engine's PPOF.
-    "acrobot": ("Acrobot-v1", {}),
-    "hybrid_moving": ("Moving-v0", {}),
-    "minigrid_fourroom": ("MiniGrid-FourRooms-v0", {}),
-}
 # Those whose env is in a package that nothing here installs.
 _ELSEWHERE = {
     "di_sheep": "DI-sheep",
@@ -47,9 +37,13 @@ def stop_value_of_old(env_id: str) -> dict[str, float]:
     return {"stop_value": _STOP_VALUES[env_id]} if env_id in _STOP_VALUES else {}
 
 
-def successor_of(env_id: str) -> tuple[str, dict[str, Any]]:
-    """Return the id under which gymnasium has an env today, and the arguments of its construction."""
-    return _SUCCESSORS.get(env_id, (env_id, {}))
+def is_same_task(one: str, other: str) -> bool:
+    """Return whether two ids are one env, or registered versions of one: numbers that fit one fit the other."""
+    ids = [successor_of(env_id)[0] for env_id in (one, other)]
+    if ids[0].lower() == ids[1].lower():
+        return True
+    names = {gymnasium.registry[env_id].name if env_id in gymnasium.registry else env_id for env_id in ids}
+    return len(names) == 1
 
 
 def check_made_here(env_id: str) -> None:
@@ -94,8 +88,7 @@ def get_instance_config(env_id: str, algorithm: str) -> EasyDict:
         KeyError: there is no config for this env; agents then use defaults that fit its spaces.
     """
     configs = example_configs(algorithm)
-    new_id, _ = successor_of(env_id)
-    found = configs.get(env_id, configs.get(new_id))
+    found = next((config for name, config in configs.items() if is_same_task(name, env_id)), None)
     if found is None:
         raise KeyError(f"{algorithm} has no config for {env_id!r}.{did_you_mean(env_id, configs)}")
     return deepcopy(found)

@@ -5,7 +5,7 @@ An id that gymnasium has replaced (``LunarLander-v2``) stands for the env that a
 
 from ding.bonus.a2c import A2CAgent
 from ding.bonus.c51 import C51Agent
-from ding.bonus.config import successor_of
+from ding.bonus.config import is_same_task
 from ding.bonus.core.agent import Agent
 from ding.bonus.ddpg import DDPGAgent
 from ding.bonus.dqn import DQNAgent
@@ -81,5 +81,4 @@ def _agent(algo: str) -> type[Agent]:
 
 
 def _carries(agent: type[Agent], env_id: str) -> bool:
-    ids = {env_id.lower(), successor_of(env_id)[0].lower()}
-    return not ids.isdisjoint(known.lower() for known in agent.supported_env_list)
+    return any(is_same_task(known, env_id) for known in agent.supported_env_list)

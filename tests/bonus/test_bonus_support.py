@@ -6,6 +6,8 @@ from ding import bonus
 from ding.bonus.common import AgentConfigError, EvalReturn, TrainingReturn
 from ding.bonus.config import get_hybrid_shape, get_instance_config, get_instance_env
 from ding.config.example.DQN import supported_env, supported_env_cfg
+from ding.envs.env.making import find_spec
+from ding.envs.env.old_ids import successor_of
 
 
 def test_agents_and_envs_by_name() -> None:
@@ -44,8 +46,17 @@ def test_configs_are_copies() -> None:
     first.policy.nstep = 99
     assert get_instance_config("CartPole-v1", "DQN").policy.nstep == 1
     assert get_instance_config("LunarLander-v2", "DQN").env.env_id == "LunarLander-v3"
+    assert get_instance_config("Hopper-v3", "SAC") == get_instance_config("Hopper-v5", "SAC")
     with pytest.raises(KeyError, match="no config for 'Nothing-v0'"):
         get_instance_config("Nothing-v0", "DQN")
+
+
+@pytest.mark.parametrize("old", ["Ant-v3", "Hopper-v2", "LunarLander-v2"])
+def test_an_agent_and_an_env_have_the_same_successor_of_an_old_id(old: str) -> None:
+    env_id, arguments = successor_of(old)
+    spec = find_spec(old)
+    assert env_id == spec.id != old
+    assert arguments.items() <= spec.kwargs.items()
 
 
 def test_envs_by_id() -> None:

@@ -16,7 +16,7 @@ import torch
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
-from ding.bonus.config import check_made_here, get_instance_config, limit_of, stop_value_of_old, successor_of
+from ding.bonus.config import check_made_here, get_instance_config, limit_of, stop_value_of_old
 from ding.bonus.core.best_checkpoint import best_checkpoint_of
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, model_section, wrappers_for
@@ -31,6 +31,7 @@ from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
 from ding.entry.serial.shape_check import check_model_shapes
 from ding.envs import BaseEnv, setup_ding_env_manager
 from ding.envs.env.norms import defer_norms
+from ding.envs.env.old_ids import successor_of
 from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes

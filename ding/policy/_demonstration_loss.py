@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss, double_q_values, greedy, mean_values
+from ding.policy._learning.q_values import Network, greedy
 from ding.policy._r2d2_loss import SequenceLoss, advance, first_step_values, sequence_values, shared_loss
 from ding.policy._samples.learned_steps import at_steps, learned_steps
 from ding.rl_utils import dqfd_nstep_td_data, dqfd_nstep_td_error, dqfd_nstep_td_error_with_rescale
@@ -24,46 +24,10 @@ class DemonstrationWeights(NamedTuple):
     margin_function: float
 
 
-def dqfd_loss(
-    network: Network,
-    target_network: Network,
-    batch: Mapping[str, Any],
-    gamma: float,
-    nstep: int,
-    weights: DemonstrationWeights,
-) -> QLoss:
-    """Double Q-learning with n-step and one-step returns, and a large-margin loss towards the actions of experts.
-
-    Args:
-        network, target_network: observations to ``logit`` ``[B, actions]``.
-        batch: as for :func:`ding.policy._q_loss.dqn_loss`, and ``next_obs_1``, ``done_1``: what follows after one step;
-            ``is_expert`` ``[B]``: 1 for the samples of an expert.
-        gamma: discount of a step.
-
-    Returns:
-        The loss; per sample the sum of the squared errors and of the margin loss, as weighted; the parts, and the means
-        of all values of the two networks.
-    """
-    q = network(batch["obs"])["logit"]
-    target_q, next_action = double_q_values(network, target_network, batch)
-    next_batch = {**batch, "next_obs": batch["next_obs_1"]}
-    target_q_1, next_action_1 = double_q_values(network, target_network, next_batch)
-    data = dqfd_nstep_td_data(
-        q,
-        target_q["logit"],
-        batch["action"],
-        next_action,
-        batch["reward"],
-        batch["done"],
-        batch["done_1"],
-        batch["weight"],
-        target_q_1["logit"],
-        next_action_1,
-        batch["is_expert"],
-    )
-    value_gamma = batch.get("value_gamma")
-    loss, error, parts = dqfd_nstep_td_error(data, gamma, nstep=nstep, value_gamma=value_gamma, **weights._asdict())
-    return QLoss(loss, error.detach(), {**mean_values(q, target_q["logit"]), **_named(parts)})
+def demonstration_weights(learn_cfg: Mapping[str, Any]) -> DemonstrationWeights:
+    """The weights in a ``learn`` section."""
+    one_step = learn_cfg.get("lambda_one_step_td", 1.0)
+    return DemonstrationWeights(learn_cfg["lambda1"], learn_cfg["lambda2"], one_step, learn_cfg["margin_function"])
 
 
 def r2d3_loss(
@@ -77,8 +41,8 @@ def r2d3_loss(
     weights: DemonstrationWeights,
     states_swapped: bool = False,
 ) -> SequenceLoss:
-    """:func:`dqfd_loss` over sequences as those of ``r2d2_loss``, with the parts of the loss. A step is learned where
-    its one-step target is defined, too.
+    """The loss of :class:`~ding.policy.dqfd.DQFDPolicy` over sequences as those of ``r2d2_loss``, with its parts. A
+    step is learned where its one-step target is defined, too.
 
     Args:
         batch: as for ``r2d2_loss``, and ``done_one_step``, ``is_expert`` ``[T, B]``.

@@ -114,7 +114,7 @@ class JointQPolicy(RecurrentQPolicy):
         """
         if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
             data = TransitionBatch.from_rows([self._stacked(row) for row in data])
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         rows, steps = batch["done"].shape[:2]
         for key in ("obs", "next_obs"):
             batch[key] = map_nested(lambda x: x.transpose(0, 1).contiguous(), batch[key])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ding.policy._joint_q import JointNetwork, TargetSettings, learner_values, next_values, taken_values
-from ding.policy._q_loss import QLoss, greedy
+from ding.policy._learning.q_values import QLoss, greedy
 from ding.rl_utils import v_1step_td_data, v_1step_td_error, v_nstep_td_data, v_nstep_td_error
 
 
@@ -94,7 +94,7 @@ def collaq_loss(
     alone = output["agent_colla_alone_q"].sum((-2, -1)).square()
     colla_loss = (alone * batch["weight"]).mean()
     numbers = {"colla_loss": colla_loss, "td_loss": result.loss}
-    return QLoss(result.loss + colla_weight * colla_loss, result.error, numbers)
+    return QLoss(result.loss + colla_weight * colla_loss, result.priority, numbers)
 
 
 def qtran_loss(

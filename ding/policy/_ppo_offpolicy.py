@@ -6,11 +6,12 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.q_values import weighted
 from ding.policy._learning.value_norm import ValueNormPolicy
 from ding.policy._ppo_learning import init_ppo_parameters, logged
 from ding.policy._ppo_loss import normalized, policy_terms, ppo_loss
 from ding.policy._samples.segments import as_given
-from ding.rl_utils import get_nstep_return_data, get_train_sample, v_nstep_td_data, v_nstep_td_error
+from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.utils import POLICY_REGISTRY
 
 _LOGGED = (
@@ -69,6 +70,8 @@ class PPOOffPolicy(ValueNormPolicy):
         if cfg.learn.ppo_param_init:
             init_ppo_parameters(self._model, log_sigma=-2.0, reference_numerics=self._reference_numerics)
         self._optimizer = clipping_adam(self._model.parameters(), cfg.learn)
+        if cfg.nstep_return:
+            self._gamma, self._nstep = float(cfg.collect.discount_factor), cfg.nstep
         self._init_value_norm()
         self._learn_model = model_wrap(self._model, wrapper_name="base")
         self._learn_model.reset()
@@ -77,7 +80,7 @@ class PPOOffPolicy(ValueNormPolicy):
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update on B samples; returns floats."""
         cfg = self._cfg
-        batch = self._preprocess_learn(data, use_nstep=cfg.nstep_return)
+        batch = self._learn_batch(data)
         if not self._model.training:
             self._model.train()
         adv_abs_max = batch["adv"].abs().max()
@@ -98,10 +101,8 @@ class PPOOffPolicy(ValueNormPolicy):
         adv = normalized(batch["adv"]) if cfg.learn.adv_norm else batch["adv"]
         output, next_value = self._actor_critic(batch["obs"]), self._values(batch["next_obs"])
         terms = policy_terms(output["logit"], batch, adv, self._settings)
-        td_data = v_nstep_td_data(
-            output["value"], next_value, batch["reward"], batch["done"], batch["weight"], batch.get("value_gamma")
-        )
-        value_loss, _ = v_nstep_td_error(td_data, cfg.collect.discount_factor, cfg.nstep)
+        target = batch["reward"] + batch["discount"] * batch["not_done"] * next_value
+        value_loss = weighted((output["value"] - target).square(), batch["weight"]).mean()
         total = terms.policy_loss + cfg.learn.value_weight * value_loss - cfg.learn.entropy_weight * terms.entropy_loss
         return {**terms._asdict(), "total_loss": total, "value_loss": value_loss, "value": output["value"].mean()}
 

@@ -60,7 +60,7 @@ class PPOPGPolicy(EpisodePolicy):
     def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:
         """``epoch_per_collect`` epochs over B samples with ``return``; returns a dict of floats per minibatch."""
         cfg = self._cfg.learn
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         results = []
         if not self._model.training:
             self._model.train()

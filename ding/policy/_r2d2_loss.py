@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.policy._q_loss import Network, greedy
+from ding.policy._learning.q_values import Network, greedy
 from ding.policy._samples.learned_steps import LearnedSteps, at_steps, learned_steps, valid_steps
 from ding.rl_utils import q_nstep_td_data, q_nstep_td_error, q_nstep_td_error_with_rescale
 from ding.utils.nested import map_nested

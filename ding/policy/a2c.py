@@ -108,7 +108,7 @@ class A2CPolicy(StochasticPolicy):
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One pass over B samples; returns the floats of the last minibatch."""
         cfg = self._cfg.learn
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         if not self._model.training:
             self._model.train()
         last = self._run_minibatches(batch, _FIELDS, cfg.batch_size)[-1]

@@ -8,38 +8,13 @@ from easydict import EasyDict
 
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
+from ding.policy._learning.critics import critic_losses, priorities, q_values
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._q_critic import CriticLoss, critic_loss, priorities
 from ding.policy._samples.segments import as_given
 from ding.policy.common_utils import transition_of
 from ding.policy.ddpg import DDPGPolicy
 from ding.rl_utils import get_train_sample
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
-
-
-def atoc_critic_loss(network: Any, target_network: Any, batch: Mapping[str, Any], gamma: float) -> CriticLoss:
-    """Squared errors of the agents' mean value to ``r + gamma mean_A Q'(s', mu'(s'))``.
-
-    Args:
-        network, target_network: see :class:`ding.model.template.atoc.ATOC`.
-        batch: ``obs, next_obs`` ``[B, A, O]``, ``action`` ``[B, A, D]``, ``reward, done, weight`` (or None) ``[B]``.
-    """
-    with torch.no_grad():
-        action = target_network(batch["next_obs"], mode="compute_actor")["action"]
-        following = target_network({"obs": batch["next_obs"], "action": action}, mode="compute_critic")["q_value"]
-    q_value = network({"obs": batch["obs"], "action": batch["action"]}, mode="compute_critic")["q_value"]
-    return critic_loss(q_value.mean(1), following.mean(1), batch, gamma)
-
-
-def attention_loss(network: Any, batch: Mapping[str, Any]) -> torch.Tensor:
-    """How little the agents talk where it pays, and the reverse: 0-d.
-
-    Args:
-        batch: ``obs`` ``[B, A, O]``, ``delta_q`` ``[B, A]`` in [0, 1].
-    """
-    output = network(batch["obs"], mode="compute_actor")
-    data = {key: output[key] for key in ("initiator_prob", "is_initiator")}
-    return network({**data, "delta_q": batch["delta_q"]}, mode="optimize_actor_attention")["loss"]
 
 
 @POLICY_REGISTRY.register("atoc")
@@ -99,15 +74,24 @@ class ATOCPolicy(DDPGPolicy):
             self.learn_state = {**self.learn_state, "optimize_actor_attention": "_optimizer_attention"}
 
     def _update_critic(self, batch: Mapping[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        result = atoc_critic_loss(self._model, self._target_model.forward, batch, self._gamma)
-        self._optimize(result.losses[0], self._optimizer_critic, self._model.critic)
-        priority = priorities(result.error, self._reference_numerics)
-        return {"critic_loss": result.losses[0]}, {"priority": priority, "q_value": result.q_values[0]}
+        """One step of the critic on ``mean (Q(s, a) - r - discount Q'(s', mu'(s')))^2``, ``Q`` the mean over agents."""
+        with torch.no_grad():
+            next_action = self._target_model.forward(batch["next_obs"], mode="compute_actor")["action"]
+            next_q = q_values(self._target_model.forward, batch["next_obs"], action=next_action).mean(-1)
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * next_q
+        q = q_values(self._model, batch["obs"], action=batch["action"]).mean(-1)
+        (loss,) = critic_losses(q - target, batch["weight"])
+        self._optimize(loss, self._optimizer_critic, self._model.critic)
+        priority = priorities(q - target, self._reference_numerics)
+        return {"critic_loss": loss}, {"priority": priority, "q_value": q.detach().mean()}
 
     def _update_actor(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """One step of the attention, which says when to talk (high where ``delta_q`` is), and one of the actor."""
         losses: dict[str, torch.Tensor] = {}
         if self._cfg.learn.communication:
-            loss = attention_loss(self._model, batch)
+            output = self._model(batch["obs"], mode="compute_actor")
+            data = {"delta_q": batch["delta_q"], **{key: output[key] for key in ("initiator_prob", "is_initiator")}}
+            loss = self._model(data, mode="optimize_actor_attention")["loss"]
             self._optimize(loss, self._optimizer_attention, self._attention)
             losses["attention_loss"] = loss
         return {**losses, **super()._update_actor(batch)}

@@ -2,43 +2,61 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from easydict import EasyDict
 
-from ding.data import EnvBatch, TransitionBatch
+from ding.data import EnvBatch
 from ding.data.roles import ByEnv, Samples, StateDict
 from ding.model import create_model
 from ding.policy._acting import modes
 from ding.policy._acting.act import act
 from ding.policy._acting.compiled_acting import compile_acting
-from ding.policy._create import create_policy, get_policy_cls, use_threads
-from ding.policy._learning.distributed import average_gradients, backward_in_step, broadcast_module
+from ding.policy._learning.distributed import broadcast_module
 from ding.policy._learning.loading import load_parts
 from ding.policy._learning.normalized_state import loading_statistics, with_statistics
-from ding.policy._learning.optimization import learn_forward, skip_nonfinite
-from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, read_out
+from ding.policy._learning.optimization import learn_forward, skip_nonfinite, use_threads
+from ding.policy._learning.update import Learning
 from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyAttributeError, PolicyConfigError, PolicyStateError, PolicyUsageError
 from ding.policy.original_attributes import original_attribute, warn_of_unread
 from ding.rl_utils.normalization import Normalization, attach_statistics
 from ding.torch_utils.device import place_module
 from ding.torch_utils.graph.flat_parameters import flatten_parameters
-from ding.torch_utils.graph.recording import current_recording
-from ding.torch_utils.optimizer_helper import limited_step, record_step
-from ding.utils import deep_merge_dicts, get_rank
+from ding.utils import POLICY_REGISTRY, deep_merge_dicts, get_rank
 from ding.utils.names import did_you_mean
 
 __all__ = ["CommandModePolicy", "Policy", "create_policy", "get_policy_cls"]
 
 
-class Policy(ABC):
+def create_policy(cfg: EasyDict, **kwargs: Any) -> Any:
+    """Import ``cfg.import_names`` and build the policy that is registered as ``cfg.type``.
+
+    Args:
+        cfg: the ``policy`` section of the config.
+        kwargs: ``model``, ``enable_field``.
+
+    Raises:
+        PolicyConfigError: ``cfg`` has no ``type``.
+        UnknownNameError: no policy of that name is registered (a ``KeyError``).
+    """
+    return POLICY_REGISTRY.build(POLICY_REGISTRY.type_of(cfg, PolicyConfigError), cfg=cfg, **kwargs)
+
+
+def get_policy_cls(cfg: EasyDict) -> Any:
+    """Import ``cfg.import_names`` and return the class that is registered as ``cfg.type``; raises like
+    :func:`create_policy`.
+    """
+    return POLICY_REGISTRY.class_of(cfg, PolicyConfigError)
+
+
+class Policy(Learning, ABC):
     """Base class of all algorithms.
 
     A subclass implements ``_init_<mode>`` and the functions of each mode, and finds here the network (``_model``, on
-    ``_device``), one optimisation step (:meth:`_optimize`), samples as tensors (:meth:`_preprocess_learn`), acting
+    ``_device``), one optimisation step (:meth:`_optimize`), samples as tensors (:meth:`_learn_batch`), acting
     (:meth:`_act`) and state dicts (:attr:`learn_state`). The shipped ones take and return columns
     (:func:`ding.data.batched`); a subclass that overrides one of their methods without that mark gets the classic calls
     with one dict per environment or transition.
@@ -297,82 +315,6 @@ class Policy(ABC):
         """Start all replicas from the parameters of rank 0."""
         self._bp_update_sync = bp_update_sync
         broadcast_module(model)
-
-    def sync_gradients(self, model: torch.nn.Module) -> None:
-        """Average the gradients of ``model`` over all processes; nothing to do in a single one."""
-        average_gradients(model.parameters())
-
-    def _preprocess_learn(self, data: Samples, use_nstep: bool = False, weighted: bool | None = None) -> dict[str, Any]:
-        """The samples as tensors on the device, as :func:`default_preprocess_learn` makes them by the config's keys
-        ``priority``, ``priority_IS_weight`` and ``learn.ignore_done``.
-
-        Args:
-            data: B samples, as a list of dicts or as columns.
-            use_nstep: bring the rewards into the shape ``[n, B]``.
-            weighted: weigh the loss by the importance weights of the samples; by default as the config says.
-        """
-        weighted = self._priority_IS_weight if weighted is None else weighted
-        if isinstance(data, TransitionBatch):
-            data = data.without_columns(*BUFFER_FIELDS, *(() if weighted else ("IS",)))
-        return default_preprocess_learn(
-            data,
-            use_priority=self._priority,
-            use_priority_IS_weight=weighted,
-            use_nstep=use_nstep,
-            ignore_done=self._cfg.learn.ignore_done,
-            device=self._device,
-            agent_axis=self._has_agent_axis,
-        )
-
-    def _optimize(
-        self,
-        loss: torch.Tensor,
-        optimizer: torch.optim.Optimizer,
-        model: torch.nn.Module,
-        max_grad_norm: float | None = None,
-    ) -> torch.Tensor | None:
-        """One optimiser step on ``loss``. The one place where gradients of several processes meet.
-
-        Args:
-            model: whose gradients are averaged over the processes, and clipped.
-            max_grad_norm: limit of the 2-norm of all gradients together; ``None`` leaves them as they are.
-
-        Returns:
-            The norm before it was limited, a 0-d tensor; ``None`` without a limit.
-        """
-        if current_recording.get() is not None:
-            return record_step(optimizer, loss, max_grad_norm)
-        optimizer.zero_grad()
-        if self._multi_gpu and type(self).sync_gradients is Policy.sync_gradients:
-            backward_in_step(loss, model.parameters())
-        else:
-            loss.backward()
-            if self._multi_gpu:
-                self.sync_gradients(model)
-        return limited_step(optimizer, model, max_grad_norm)
-
-    def _update(self, batch: Mapping[str, Any], **options: Any) -> Mapping[str, torch.Tensor]:
-        """One update on tensors; returns what is logged, 0-d, and ``priority`` ``[B]``; see ``torch_utils.graph``."""
-        raise NotImplementedError(f"{type(self).__name__} has no _update")
-
-    def _run_updates(
-        self, batch: Mapping[str, Any], num_updates: int = 1, options: Sequence[Mapping[str, Any]] | None = None
-    ) -> list[dict[str, Any]]:
-        """Run :meth:`_update` on ``num_updates`` equal shares of the rows of ``batch``, in one graph where there is
-        one; returns for each what it returned, as floats, ``[B]`` as a list of floats. ``options`` are the keyword
-        arguments of each update.
-        """
-        if num_updates == 1 and not self._compiled_updates.enabled:
-            return [read_out(self._update(batch, **(options[0] if options else {})))]
-        return self._compiled_updates.run(batch, options or [{}] * num_updates)
-
-    def _may_join_updates(self) -> bool:
-        """Whether an update changes nothing that the batch of the next one depends on."""
-        return False
-
-    def _get_updates_per_call(self) -> int:
-        """How many updates a call of ``learn.forward`` may make, by its argument ``num_updates``."""
-        return self._compiled_updates.limit
 
     def _act(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
         """The outputs of a (wrapped) network for observation columns: :func:`ding.policy._acting.act.act`."""

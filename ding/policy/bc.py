@@ -10,7 +10,7 @@ from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam, clipping_sgd
-from ding.policy._q_loss import Network
+from ding.policy._learning.q_values import Network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, transition_of
 from ding.policy.errors import PolicyConfigError
@@ -178,7 +178,7 @@ class BehaviourCloningPolicy(Policy):
         Returns:
             ``cur_lr, total_loss`` and with ``show_accuracy`` ``accuracy`` (floats).
         """
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         self._model.train()
         learn = self._cfg.learn
         if self._cfg.continuous:

@@ -11,39 +11,14 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.model.template.bcq import BCQ
 from ding.model.template.vae import kl_to_normal
+from ding.policy._learning.critics import critic_losses, priorities
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import target_network
-from ding.policy._q_critic import CriticLoss, critic_loss, priorities
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyUsageError
 from ding.utils import POLICY_REGISTRY
 
 _REPEATS = 10
-
-
-def bcq_vae_loss(network: BCQ, batch: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The squared error of the decoded actions, and the divergence of the latent variable from a standard normal one;
-    both 0-d.
-    """
-    output = network.compute_vae(batch)
-    return F.mse_loss(output["recons_action"], batch["action"]), kl_to_normal(output["mu"], output["log_var"])
-
-
-def bcq_critic_loss(network: BCQ, target: BCQ, batch: Mapping[str, Any], gamma: float, lmbda: float) -> CriticLoss:
-    """Squared errors of the critics to ``r + gamma max_a (lmbda min_i Q_i'(s', a) + (1 - lmbda) max_i Q_i'(s', a))``,
-    over ten actions of the data's kind that the target perturbs.
-
-    Args:
-        batch: ``obs, next_obs`` ``[B, n]``, ``action`` ``[B, N]``, ``reward, done, weight`` (or None) ``[B]``.
-    """
-    with torch.no_grad():
-        next_obs = batch["next_obs"].repeat_interleave(_REPEATS, 0)
-        action = target.compute_actor({"obs": next_obs, "action": network.draw(next_obs)})["action"]
-        low, high = target.compute_critic({"obs": next_obs, "action": action})["q_value"]
-        low, high = torch.minimum(low, high), torch.maximum(low, high)
-        next_value = (lmbda * low + (1 - lmbda) * high).reshape(-1, _REPEATS).amax(1)
-    return critic_loss(network.compute_critic(batch)["q_value"], next_value, batch, gamma)
 
 
 @POLICY_REGISTRY.register("bcq")
@@ -89,6 +64,8 @@ class BCQPolicy(Policy):
         "optimizer_vae": "_optimizer_vae",
     }
 
+    learn_rates = {"cur_lr": "_optimizer_q"}
+
     _model: BCQ
 
     def default_model(self) -> tuple[str, list[str]]:
@@ -109,34 +86,47 @@ class BCQPolicy(Policy):
         """One update of the model of actions, the critics and the perturbation on B samples; returns floats, and
         ``priority`` (B floats).
         """
-        batch, learn = self._preprocess_learn(data), self._cfg.learn
-        self._model.train()
-        reconstruction, divergence = bcq_vae_loss(self._model, batch)
+        return self._learn(data)
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One update of the model of the data's actions (a VAE), of the critics and of the perturbation.
+
+        ``Q_i(s, a)`` meets ``r + discount max_a (lmbda min_i Q_i'(s', a) + (1 - lmbda) max_i Q_i'(s', a))`` over ten
+        actions of the data's kind that the target perturbs.
+        """
+        model, target, lmbda = self._model, self._target_model, self._cfg.learn.lmbda
+        output = model.compute_vae(batch)
+        reconstruction = F.mse_loss(output["recons_action"], batch["action"])
+        divergence = kl_to_normal(output["mu"], output["log_var"])
         vae_loss = reconstruction + 0.5 * divergence
-        self._optimize(vae_loss, self._optimizer_vae, self._model.vae)
-        critic = bcq_critic_loss(self._model, self._target_model, batch, self._gamma, learn.lmbda)
-        self._optimize(torch.stack(critic.losses).sum(), self._optimizer_q, self._model.critic)
+        self._optimize(vae_loss, self._optimizer_vae, model.vae)
+
         with torch.no_grad():
-            drawn = self._model.draw(batch["obs"])
-        action = self._model.compute_actor({"obs": batch["obs"], "action": drawn})["action"]
-        actor_loss = -self._model.compute_critic({"obs": batch["obs"], "action": action})["q_value"][0].mean()
-        self._optimize(actor_loss, self._optimizer_policy, self._model.actor)
-        self._target_model.update(self._model)
+            next_obs = batch["next_obs"].repeat_interleave(_REPEATS, 0)
+            drawn = target.compute_actor({"obs": next_obs, "action": model.draw(next_obs)})["action"]
+            next_q = torch.stack(target.compute_critic({"obs": next_obs, "action": drawn})["q_value"])
+            next_value = (lmbda * next_q.amin(0) + (1 - lmbda) * next_q.amax(0)).reshape(-1, _REPEATS).amax(1)
+            goal = batch["reward"] + batch["discount"] * batch["not_done"] * next_value
+        td_errors = torch.stack(model.compute_critic(batch)["q_value"]) - goal
+        losses = critic_losses(td_errors, batch["weight"])
+        self._optimize(losses.sum(), self._optimizer_q, model.critic)
+
+        with torch.no_grad():
+            shown = model.draw(batch["obs"])
+        action = model.compute_actor({"obs": batch["obs"], "action": shown})["action"]
+        actor_loss = -model.compute_critic({"obs": batch["obs"], "action": action})["q_value"][0].mean()
+        self._optimize(actor_loss, self._optimizer_policy, model.actor)
+        target.update(model)
         return {
-            "cur_lr": self._optimizer_q.param_groups[0]["lr"],
-            **read_out(
-                {
-                    "td_error": critic.error.mean(),
-                    "target_q_value": critic.target_q_value,
-                    "recons_loss": reconstruction,
-                    "kld_loss": divergence,
-                    "vae_loss": vae_loss,
-                    **dict(zip(("critic_loss", "twin_critic_loss"), critic.losses)),
-                    "actor_loss": actor_loss,
-                    "total_loss": vae_loss + torch.stack(critic.losses).sum() + actor_loss,
-                    "priority": priorities(critic.error, self._reference_numerics),
-                }
-            ),
+            "td_error": td_errors.detach().square().mean(),
+            "target_q_value": next_value.mean(),
+            "recons_loss": reconstruction,
+            "kld_loss": divergence,
+            "vae_loss": vae_loss,
+            **dict(zip(("critic_loss", "twin_critic_loss"), losses)),
+            "actor_loss": actor_loss,
+            "total_loss": vae_loss + losses.sum() + actor_loss,
+            "priority": priorities(td_errors, self._reference_numerics),
         }
 
     def _monitor_vars_learn(self) -> list[str]:

@@ -5,30 +5,9 @@ from typing import Any
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss, mean_values
+from ding.policy._learning.q_values import QLoss, mean_of, of_action, weighted
 from ding.policy.dqn import DQNPolicy
-from ding.rl_utils import bdq_nstep_td_error, q_nstep_td_data
 from ding.utils import POLICY_REGISTRY
-
-
-def bdq_loss(
-    network: Network, target_network: Network, batch: Mapping[str, Any], gamma: float, nstep: int = 1
-) -> QLoss:
-    """Double Q-learning in each branch; the error of a sample is the mean over its branches.
-
-    Args:
-        network, target_network: observations to ``logit`` ``[B, branches, bins]``.
-        batch: as for :func:`ding.policy._q_loss.dqn_loss`; ``action`` int64 ``[B, branches]`` (``[B]`` for one branch).
-    """
-    q = network(batch["obs"])["logit"]
-    with torch.no_grad():
-        target_q = target_network(batch["next_obs"])["logit"]
-        next_action = network(batch["next_obs"])["logit"].argmax(-1)
-    action = batch["action"].reshape(next_action.shape)
-    data = q_nstep_td_data(q, target_q, action, next_action, batch["reward"], batch["done"], batch["weight"])
-    loss, error = bdq_nstep_td_error(data, gamma, nstep, value_gamma=batch.get("value_gamma"))
-    branches = {f"q_value_b_{i}": value for i, value in enumerate(q.detach().mean((0, 2)).unbind())}
-    return QLoss(loss, error.detach(), {**mean_values(q, target_q), **branches})
 
 
 @POLICY_REGISTRY.register("bdq")
@@ -45,7 +24,23 @@ class BDQPolicy(DQNPolicy):
         return "bdq", ["ding.model.template.q_learning"]
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
-        return bdq_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
+        """``mean_d (Q_d(s, a_d) - R_d)^2`` with ``R_d = r + discount Q'_d(s', argmax_a Q_d(s', a))`` in each branch."""
+        q = self._branches(self._model(batch["obs"]))
+        with torch.no_grad():
+            next_q = self._branches(self._target_model.forward(batch["next_obs"]))
+            best = self._branches(self._model(batch["next_obs"])).argmax(-1)
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * of_action(next_q, best)
+        action = batch["action"].reshape(-1, len(q)).t()
+        td_error = of_action(q, action) - target
+        loss = weighted(td_error.square(), batch["weight"]).mean()
+        numbers = {f"q_value_b_{branch}": mean_of(values) for branch, values in enumerate(q)}
+        return QLoss(
+            loss, self._priorities(td_error), {"q_value": mean_of(q), "target_q_value": mean_of(next_q), **numbers}
+        )
+
+    def _branches(self, output: Mapping[str, Any]) -> torch.Tensor:
+        """Values with the branch in front, ``[branches, B, bins]``."""
+        return output["logit"].transpose(0, 1)
 
     def _monitor_vars_learn(self) -> list[str]:
         branches = [f"q_value_b_{i}" for i in range(self._cfg.model.num_branches)]

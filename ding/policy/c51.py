@@ -5,38 +5,10 @@ from typing import Any
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss, double_q_values, mean_values
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action, weighted
 from ding.policy.dqn import DQNPolicy
-from ding.rl_utils import dist_nstep_td_data, dist_nstep_td_error
+from ding.rl_utils import projected_cross_entropy
 from ding.utils import POLICY_REGISTRY
-
-
-def c51_loss(
-    network: Network,
-    target_network: Network,
-    batch: Mapping[str, Any],
-    gamma: float,
-    nstep: int,
-    v_min: float,
-    v_max: float,
-    n_atom: int,
-) -> QLoss:
-    """Cross entropy between the projected target distribution and the predicted one, with n-step returns.
-
-    Args:
-        network, target_network: observations to ``logit`` ``[B, actions]`` and ``distribution`` ``[B, actions,
-            n_atom]``.
-        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
-        v_min, v_max, n_atom: the atoms.
-    """
-    output = network(batch["obs"])
-    target, next_action = double_q_values(network, target_network, batch)
-    data = dist_nstep_td_data(
-        output["distribution"], target["distribution"], batch["action"], next_action, batch["reward"], batch["done"],
-        batch["weight"],
-    )  # fmt: skip
-    loss, error = dist_nstep_td_error(data, gamma, v_min, v_max, n_atom, nstep, batch.get("value_gamma"))
-    return QLoss(loss, error.detach(), mean_values(output["logit"], target["logit"]))
 
 
 @POLICY_REGISTRY.register("c51")
@@ -54,8 +26,22 @@ class C51Policy(DQNPolicy):
         return "c51dqn", ["ding.model.template.q_learning"]
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
-        atoms = self._cfg.model.v_min, self._cfg.model.v_max, self._cfg.model.n_atom
-        return c51_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep, *atoms)
+        """Cross entropy of ``Z(s, a)`` to ``r + discount Z'(s', argmax_a E Z(s', a))``, projected onto the atoms."""
+        v_min, v_max, n_atom = self._cfg.model.v_min, self._cfg.model.v_max, self._cfg.model.n_atom
+        output = self._model(batch["obs"])
+        with torch.no_grad():
+            following = self._target_model.forward(batch["next_obs"])
+            best = greedy(self._choosing_network(batch["next_obs"])["logit"], batch["next_action_mask"])
+            next_dist = row_of_action(following["distribution"], best)
+            atoms = torch.linspace(v_min, v_max, n_atom, device=best.device)
+            discount = batch["discount"] * batch["not_done"]
+            moved_atoms = batch["reward"].unsqueeze(-1) + discount.unsqueeze(-1) * atoms
+        dist = row_of_action(output["distribution"], batch["action"])
+        error = projected_cross_entropy(dist, next_dist, moved_atoms, v_min, v_max)
+        loss = weighted(error, batch["weight"]).mean()
+        numbers = {"q_value": mean_of(output["logit"]), "target_q_value": mean_of(following["logit"])}
+        return QLoss(loss, error.detach(), numbers)
 
-    def _priorities(self, error: torch.Tensor) -> torch.Tensor:
-        return error
+    def _choosing_network(self, obs: Any) -> Mapping[str, Any]:
+        """The network that chooses the next actions."""
+        return self._model(obs)

@@ -53,10 +53,10 @@ class CollaQPolicy(JointQPolicy):
         self._target_model.update(self._model)
         values = {"total_loss": result.loss, **result.numbers, "grad_norm": norm}
         if self._reference_numerics:
-            values["priority"] = result.error.mean(0)
+            values["priority"] = result.priority.mean(0)
         else:
             real = 1 - batch["null"]
-            values["priority"] = (result.error.sqrt() * real).sum(0) / real.sum(0).clamp(min=1)
+            values["priority"] = (result.priority.sqrt() * real).sum(0) / real.sum(0).clamp(min=1)
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(values)}
 
     def _monitor_vars_learn(self) -> list[str]:

@@ -1,6 +1,6 @@
 """What all policies share: samples to tensors, noise switches, forward for a single environment."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -32,7 +32,7 @@ BUFFER_FIELDS = (
 
 # What a network sees. They keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _OBSERVATIONS = frozenset({"obs", "next_obs", "next_obs_1"})
-_ALWAYS_FLAT = frozenset({"value", "adv", "return", "done", "priority_IS", "IS"})
+_ALWAYS_FLAT = frozenset({"value", "adv", "return", "done", "value_gamma", "priority_IS", "IS"})
 # Fields ``[B, A, ...]`` of a policy for A agents.
 _OF_AGENTS = frozenset({"action", "value", "adv"})
 
@@ -45,6 +45,7 @@ def default_preprocess_learn(
     ignore_done: bool = False,
     device: Device = "cpu",
     agent_axis: bool = False,
+    skip: Collection[str] = (),
 ) -> dict[str, Any]:
     """A batch of samples as a dict of contiguous tensors on ``device``.
 
@@ -52,16 +53,15 @@ def default_preprocess_learn(
         data: B samples, as a list of dicts or as columns (then no work is done per sample).
         use_priority_IS_weight: take the loss weight from the field ``priority_IS``, else ``IS``.
         use_priority: whether samples are drawn by priority.
-        use_nstep: bring the reward into the shape ``[n, B]`` of n-step functions (``[n, B, agents]`` for 3-D rewards);
-            otherwise a reward ``[B, 1]`` becomes ``[B]``.
+        use_nstep: bring rewards ``[B, ...]`` into the shape ``[n, B, ...]``; else a reward ``[B, 1]`` becomes ``[B]``.
         ignore_done: treat all samples as not done.
         device: where the tensors go.
-        agent_axis: whether actions, values and advantages are ``[B, A, ...]``, of a single agent, too.
+        agent_axis, skip: whether actions, values and advantages are ``[B, A, ...]``; fields to leave out.
 
     Returns:
         The fields with leading axis B: float64 as float32, observations as :func:`network_columns` makes them, ``done``
-        float32 ``[B]``, ``weight`` float32 ``[B]`` or
-        None. With a discrete (int64) ``action`` all fields ``[B, 1]`` but observations become ``[B]``.
+        and ``weight`` (or None) float32 ``[B]``. With an int64 ``action`` all fields ``[B, 1]`` but observations become
+        ``[B]``.
 
     Raises:
         PolicyUsageError: importance weights without priorities (an ``AssertionError``).
@@ -78,9 +78,8 @@ def default_preprocess_learn(
             "that makes transitions of what it samples, as with hindsight relabelling; else take another replay_buffer"
         )
     columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
-    batch = {
-        key: (network_columns if key in _OBSERVATIONS else _to_tensor)(value, device) for key, value in columns.items()
-    }
+    kept = {key: value for key, value in columns.items() if key not in skip}
+    batch = {key: (network_columns if key in _OBSERVATIONS else _to_tensor)(kept[key], device) for key in kept}
     discrete = getattr(batch.get("action"), "dtype", None) is torch.int64
     flat = batch.keys() - _OBSERVATIONS if discrete else batch.keys() & _ALWAYS_FLAT
     if agent_axis:

@@ -1,55 +1,50 @@
 """Conservative Q-learning from data sets (Kumar et al. 2020, arXiv:2006.04779)."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from ding.policy._cql_discrete import DiscreteCQLPolicy
-from ding.policy._q_critic import ActorCritic, each, priorities
-from ding.policy._sac import sac_critic_loss
+from ding.policy._learning.critics import ActorCritic, q_values
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action, row_of_action, weighted
+from ding.policy.qrdqn import QRDQNPolicy
 from ding.policy.sac import SACPolicy
+from ding.rl_utils import quantile_huber_loss
 from ding.rl_utils.squashed_normal import squashed_sample
 from ding.utils import POLICY_REGISTRY
-
-__all__ = ["CQLPolicy", "DiscreteCQLPolicy"]
 
 _MAX_LAGRANGE = 1e6
 
 
 def conservative_gaps(
     network: ActorCritic, batch: Mapping[str, Any], num_actions: int, reference_numerics: bool = False
-) -> list[torch.Tensor]:
-    """Per critic ``mean_s (log E_a exp Q(s, a) - Q(s, a_data))``, 0-d, by importance sampling of the actions: as many
-    uniform ones, ones of the policy at the next state, and ones of the policy at the state.
+) -> torch.Tensor:
+    """Return ``mean_s (log E_a exp Q_i(s, a) - Q_i(s, a_data))`` of each critic, ``[critics]``, by importance sampling
+    of the actions: as many uniform ones, ones of the policy in ``s``, and ones of the policy in ``s'``.
 
     Args:
         network: see :class:`ding.model.ContinuousQAC` with ``action_space='reparameterization'``.
-        batch: ``obs, next_obs`` ``[B, ...]`` and ``action`` ``[B, N]``.
+        batch: ``obs, next_obs`` ``[B, ...]`` and ``action`` ``[B, D]``.
         num_actions: number of actions of each of the three kinds.
         reference_numerics: see :func:`ding.rl_utils.squashed_normal.squashed_sample`.
     """
     obs, shown = batch["obs"], batch["action"]
     size, width = shown.shape
     with torch.no_grad():
-        drawn = [shown.new_empty(size * num_actions, width).uniform_(-1, 1).reshape(size, num_actions, width)]
+        actions = [shown.new_empty(size * num_actions, width).uniform_(-1, 1).reshape(size, num_actions, width)]
         # The density of a uniform action within [-1, 1].
-        densities = [shown.new_full((size, num_actions), width * -0.6931471805599453)]
+        densities = [shown.new_full((size, num_actions), -width * math.log(2.0))]
         for seen in (obs, batch["next_obs"]):
-            mu, sigma = (
-                one.unsqueeze(1).expand(-1, num_actions, -1) for one in network(seen, mode="compute_actor")["logit"]
-            )
+            logit = network(seen, mode="compute_actor")["logit"]
+            mu, sigma = (part.unsqueeze(1).expand(-1, num_actions, -1) for part in logit)
             action, log_prob = squashed_sample(mu, sigma, reference_numerics)
-            drawn.append(action)
+            actions.append(action)
             densities.append(log_prob)
-    actions, density = torch.cat(drawn, 1), torch.cat(densities, 1)
-    count = actions.shape[1]
-    repeated = {"obs": obs.repeat_interleave(count, 0), "action": actions.reshape(size * count, width)}
-    values = each(network(repeated, mode="compute_critic")["q_value"])
-    taken = each(network({"obs": obs, "action": shown}, mode="compute_critic")["q_value"])
-    return [
-        (value.reshape(size, count) - density).logsumexp(1).mean() - own.mean() for value, own in zip(values, taken)
-    ]
+    drawn, density = torch.cat(actions, 1).flatten(0, 1), torch.cat(densities, 1)
+    q_drawn = q_values(network, obs.repeat_interleave(3 * num_actions, 0), action=drawn).unflatten(1, (size, -1))
+    q_shown = q_values(network, obs, action=shown)
+    return (q_drawn - density).logsumexp(-1).mean(-1) - q_shown.mean(-1)
 
 
 @POLICY_REGISTRY.register("cql")
@@ -102,26 +97,54 @@ class CQLPolicy(SACPolicy):
     def _update_critic(
         self, batch: Mapping[str, Any], alpha: torch.Tensor
     ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        learn, reference = self._cfg.learn, self._reference_numerics
-        weight = alpha if learn.with_q_entropy else torch.zeros_like(alpha)
-        result = sac_critic_loss(self._model, self._target_model.forward, weight, batch, self._gamma, reference)
-        gaps = [learn.min_q_weight * gap for gap in conservative_gaps(self._model, batch, learn.num_actions, reference)]
-        if learn.with_lagrange:
-            gaps = self._weighted(gaps)
-        losses = [loss + gap for loss, gap in zip(result.losses, gaps)]
-        self._optimize(torch.stack(losses).sum(), self._optimizer_q, self._model.critic)
-        numbers = {
-            "priority": priorities(result.error, reference),
-            "td_error": result.error.mean(),
-            "target_q_value": result.target_q_value,
-        }
-        return dict(zip(("critic_loss", "twin_critic_loss"), losses)), numbers
+        learn = self._cfg.learn
+        critic = self._critic_loss(batch, alpha if learn.with_q_entropy else 0.0)
+        gaps = learn.min_q_weight * conservative_gaps(self._model, batch, learn.num_actions, self._reference_numerics)
+        losses = critic.losses + (self._weighted(gaps) if learn.with_lagrange else gaps)
+        self._optimize(losses.sum(), self._optimizer_q, self._model.critic)
+        return dict(zip(("critic_loss", "twin_critic_loss"), losses)), self._critic_numbers(critic)
 
-    def _weighted(self, gaps: list[torch.Tensor]) -> list[torch.Tensor]:
+    def _weighted(self, gaps: torch.Tensor) -> torch.Tensor:
         """The gaps over the threshold times the learned weight, which grows while they are."""
-        over = [gap - self._cfg.learn.lagrange_thresh for gap in gaps]
+        over = gaps - self._cfg.learn.lagrange_thresh
         weight = self._lagrange["log_weight"].exp().clamp(max=_MAX_LAGRANGE)
-        loss = -torch.stack([weight * gap.detach() for gap in over]).mean()
-        weighted = [weight.detach() * gap for gap in over]
+        loss = -(weight * over.detach()).mean()
+        weighted_gaps = weight.detach() * over
         self._optimize(loss, self._optimizer_lagrange, self._lagrange)
-        return weighted
+        return weighted_gaps
+
+
+@POLICY_REGISTRY.register("discrete_cql")
+class DiscreteCQLPolicy(QRDQNPolicy):
+    """Conservative Q-learning of quantiles, for discrete actions; the rest is as in :class:`QRDQNPolicy`."""
+
+    config = {
+        "type": "discrete_cql",
+        "learn": {
+            # (int) Updates per collection, where it does not learn from a data set.
+            "update_per_collect": 1,
+            # (float) Weight of the conservative term.
+            "min_q_weight": 1.0,
+        },
+    }
+
+    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        """Quantile regression as in :class:`QRDQNPolicy`, plus ``min_q_weight (log sum_a exp Q(s, a) - Q(s, a_data))``,
+        ``Q`` the mean of the quantiles: actions that the data do not show are not overestimated.
+        """
+        output = self._model(batch["obs"])
+        with torch.no_grad():
+            following = self._target_model.forward(batch["next_obs"])
+            best = greedy(self._model(batch["next_obs"])["logit"], batch["next_action_mask"])
+            next_quantiles = row_of_action(following["q"], best)
+            discount = batch["discount"] * batch["not_done"]
+            target = batch["reward"].unsqueeze(-1) + discount.unsqueeze(-1) * next_quantiles
+        quantiles = row_of_action(output["q"], batch["action"])
+        error = quantile_huber_loss(quantiles, target, output["tau"].squeeze(-1)).sum(-1).mean(-1)
+        q = output["q"].mean(-1)
+        gap = (q.logsumexp(-1) - of_action(q, batch["action"])).mean()
+        loss = weighted(error, batch["weight"]).mean() + self._cfg.learn.min_q_weight * gap
+        return QLoss(loss, error.detach(), {"q_target": mean_of(following["q"]), "q_value": mean_of(output["q"])})
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return ["cur_lr", "total_loss", "q_target", "q_value"]

@@ -7,43 +7,10 @@ import torch
 
 from ding.data import batched
 from ding.data.roles import Samples
-from ding.policy._q_critic import ActorCritic, priorities
-from ding.policy._q_loss import QLoss
+from ding.policy._learning.q_values import weighted
 from ding.policy.ddpg import DDPGPolicy
-from ding.rl_utils import dist_nstep_td_data, dist_nstep_td_error, get_nstep_return_data, get_train_sample
+from ding.rl_utils import get_nstep_return_data, get_train_sample, projected_cross_entropy
 from ding.utils import POLICY_REGISTRY
-
-
-def d4pg_critic_loss(
-    network: ActorCritic,
-    target_network: ActorCritic,
-    batch: Mapping[str, Any],
-    gamma: float,
-    nstep: int,
-    v_min: float,
-    v_max: float,
-    n_atom: int,
-) -> QLoss:
-    """Cross entropy of the distribution of the return to ``sum_{i<n} gamma^i r_i + gamma^n Z'(s_n, mu'(s_n))``.
-
-    Args:
-        network, target_network: see :class:`ding.model.QACDIST`.
-        batch: ``obs, next_obs``; ``action`` ``[B, N]``; ``reward`` ``[nstep, B]``; ``done, weight`` (or None) ``[B]``;
-            optional ``value_gamma`` ``[B]``.
-        v_min, v_max, n_atom: range and number of the atoms.
-    """
-    with torch.no_grad():
-        action = target_network(batch["next_obs"], mode="compute_actor")["action"]
-        target = target_network({"obs": batch["next_obs"], "action": action}, mode="compute_critic")
-    now = network({"obs": batch["obs"], "action": batch["action"]}, mode="compute_critic")
-    # The critic has one row, that of the action taken.
-    row = torch.zeros(len(now["q_value"]), dtype=torch.int64, device=now["q_value"].device)
-    data = dist_nstep_td_data(
-        now["distribution"], target["distribution"], row, row, batch["reward"], batch["done"], batch["weight"]
-    )
-    value_gamma = batch.get("value_gamma")
-    loss, error = dist_nstep_td_error(data, gamma, v_min, v_max, n_atom, nstep, value_gamma=value_gamma)
-    return QLoss(loss, error.detach(), {"q_value": now["q_value"].detach().mean()})
 
 
 @POLICY_REGISTRY.register("d4pg")
@@ -70,15 +37,23 @@ class D4PGPolicy(DDPGPolicy):
         return "qac_dist", ["ding.model.template.qac_dist"]
 
     def _update_critic(self, batch: Mapping[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        atoms = self._cfg.model
-        result = d4pg_critic_loss(
-            self._model, self._target_model.forward, batch, self._gamma, self._cfg.nstep,
-            atoms.v_min, atoms.v_max, atoms.n_atom,
-        )  # fmt: skip
-        self._optimize(result.loss, self._optimizer_critic, self._model.critic)
+        """One step of the critic on the cross entropy of ``Z(s, a)`` to ``r + discount Z'(s', mu'(s'))``."""
+        v_min, v_max, n_atom = self._cfg.model.v_min, self._cfg.model.v_max, self._cfg.model.n_atom
+        next_obs, target_network = batch["next_obs"], self._target_model.forward
+        with torch.no_grad():
+            next_action = target_network(next_obs, mode="compute_actor")["action"]
+            following = target_network({"obs": next_obs, "action": next_action}, mode="compute_critic")
+            atoms = torch.linspace(v_min, v_max, n_atom, device=next_action.device)
+            discount = batch["discount"] * batch["not_done"]
+            moved_atoms = batch["reward"].unsqueeze(-1) + discount.unsqueeze(-1) * atoms
+        now = self._model({"obs": batch["obs"], "action": batch["action"]}, mode="compute_critic")
+        # The critic has one row of atoms, that of the action taken.
+        dist, next_dist = (one["distribution"].squeeze(1) for one in (now, following))
+        error = projected_cross_entropy(dist, next_dist, moved_atoms, v_min, v_max)
+        loss = weighted(error, batch["weight"]).mean()
+        self._optimize(loss, self._optimizer_critic, self._model.critic)
         # A cross entropy is the size of the error already.
-        priority = priorities(result.error, reference_numerics=True)
-        return {"critic_loss": result.loss}, {"priority": priority, **result.numbers}
+        return {"critic_loss": loss}, {"priority": error.detach(), "q_value": now["q_value"].detach().mean()}
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr_actor", "cur_lr_critic", "critic_loss", "actor_loss", "total_loss", "q_value", "action"]

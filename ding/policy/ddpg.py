@@ -9,12 +9,11 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._ddpg_loss import ddpg_actor_loss, ddpg_critic_loss
+from ding.policy._learning.critics import ActorCriticModule, critic_losses, others, priorities, q_values
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import num_steps, target_network
-from ding.policy._q_critic import ActorCriticModule, others, priorities
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import transition_of, with_rates
+from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
 from ding.torch_utils.parameter import frozen
@@ -90,6 +89,8 @@ class DDPGPolicy(Policy):
         "optimizer_critic": "_optimizer_critic",
     }
 
+    learn_rates = {"cur_lr_actor": "_optimizer_actor", "cur_lr_critic": "_optimizer_critic"}
+
     _model: ActorCriticModule
 
     def default_model(self) -> tuple[str, list[str]]:
@@ -103,7 +104,7 @@ class DDPGPolicy(Policy):
 
     def _init_learn(self) -> None:
         learn, model = self._cfg.learn, self._model
-        self._gamma = float(learn.discount_factor)
+        self._gamma, self._nstep = float(learn.discount_factor), int(self._cfg.get("nstep", 1))
         self._optimizer_actor = clipping_adam(model.actor.parameters(), learn, lr=learn.learning_rate_actor)
         self._optimizer_critic = clipping_adam(model.critic.parameters(), learn, lr=learn.learning_rate_critic)
         self._learn_model = model_wrap(model, wrapper_name="base")
@@ -119,16 +120,9 @@ class DDPGPolicy(Policy):
         Returns:
             Floats, and ``priority`` (B floats); a list of such dicts for several updates.
         """
-        batch = self._preprocess_learn(data, use_nstep="nstep" in self._cfg)
-        if not self._model.training:
-            self._model.train()
-        rates = {
-            "cur_lr_actor": self._optimizer_actor.param_groups[0]["lr"],
-            "cur_lr_critic": self._optimizer_critic.param_groups[0]["lr"],
-        }
         first, freq = num_steps(self._optimizer_critic) + 1, self._cfg.learn.actor_update_freq
         turns = [{"with_actor": turn % freq == 0} for turn in range(first, first + num_updates)]
-        return with_rates(self._run_updates(batch, num_updates, turns), rates)
+        return self._learn(data, num_updates, turns)
 
     def _may_join_updates(self) -> bool:
         return not self._priority
@@ -148,22 +142,29 @@ class DDPGPolicy(Policy):
         return {"action": action.mean(), **numbers, **losses}
 
     def _update_critic(self, batch: Mapping[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        """One step of the critics; what an algorithm of this family replaces.
+        """One step of the critics on ``mean (Q_i(s, a) - R)^2`` with ``R = r + discount min_i Q_i'(s', mu'(s'))``; the
+        target ``mu'`` may have noise (``learn.noise``).
 
         Returns:
             The losses, by name, and further values to log, with ``priority`` ``[B]``.
         """
-        result = ddpg_critic_loss(
-            self._model, self._target_model.forward, batch, self._gamma, types_taken=not self._reference_numerics
-        )
-        self._optimize(torch.stack(result.losses).sum(), self._optimizer_critic, self._model.critic)
+        types_taken = not self._reference_numerics
+        with torch.no_grad():
+            next_action = self._target_model.forward(batch["next_obs"], mode="compute_actor")
+            next_input = _critic_input(next_action, types_taken)
+            next_q = q_values(self._target_model.forward, batch["next_obs"], **next_input).amin(0)
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * next_q
+        q = q_values(self._model, batch["obs"], **_critic_input(batch, types_taken))
+        td_errors = q - target
+        losses = critic_losses(td_errors, batch["weight"])
+        self._optimize(losses.sum(), self._optimizer_critic, self._model.critic)
         numbers = {
-            "priority": priorities(result.error, self._reference_numerics),
-            "td_error": result.error.mean(),
-            **dict(zip(("q_value", "q_value_twin"), result.q_values)),
-            "target q_value": result.target_q_value,
+            "priority": priorities(td_errors, self._reference_numerics),
+            "td_error": td_errors.detach().square().mean(),
+            **dict(zip(("q_value", "q_value_twin"), q.detach().flatten(1).mean(1))),
+            "target q_value": next_q.mean(),
         }
-        return dict(zip(("critic_loss", "critic_twin_loss"), result.losses)), numbers
+        return dict(zip(("critic_loss", "critic_twin_loss"), losses)), numbers
 
     def _update_actor(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """One step of the actor; returns the losses, by name."""
@@ -173,7 +174,18 @@ class DDPGPolicy(Policy):
         return {"actor_loss": loss}
 
     def _actor_loss(self, batch: Mapping[str, Any]) -> torch.Tensor:
-        return ddpg_actor_loss(self._model, batch["obs"])
+        """``-mean Q(s, mu(s))`` by the first critic: 0-d."""
+        output = self._model(batch["obs"], mode="compute_actor")
+        return -self._first_q(batch["obs"], output).mean()
+
+    def _first_q(self, obs: Any, output: Mapping[str, Any]) -> torch.Tensor:
+        """``Q(s, a)`` by the first critic for what an actor put out: ``[B]``."""
+        # A network of another make computes all critics.
+        mode = (
+            "compute_first_critic" if "compute_first_critic" in getattr(self._model, "mode", ()) else "compute_critic"
+        )
+        value = self._model({"obs": obs, **_critic_input(output)}, mode=mode)["q_value"]
+        return value if isinstance(value, torch.Tensor) else value[0]
 
     def _monitor_vars_learn(self) -> list[str]:
         twin = ["critic_twin_loss", "q_value_twin"] if getattr(self._model, "twin_critic", False) else []
@@ -220,3 +232,24 @@ class DDPGPolicy(Policy):
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
         """Actions without noise."""
         return self._act(self._eval_model, data, mode="compute_actor")
+
+
+def _critic_input(output: Mapping[str, Any], types_taken: bool = False) -> dict[str, Any]:
+    """What a critic reads beside the observation: ``action``, and of a hybrid one ``logit``, the chances of its types.
+
+    Args:
+        output: of an actor, or samples.
+        types_taken: whether the type that was taken, or would be, has a chance of 1: what was drawn, or even random,
+            says nothing of the chances of all types.
+    """
+    action: Mapping[str, Any]
+    if "action_args" in output:
+        action, logit, taken = {"action_args": output["action_args"]}, output["logit"], output["logit"].argmax(-1)
+    elif isinstance(output["action"], Mapping):
+        action, logit, taken = output["action"], output["logit"], output["action"]["action_type"]
+    else:
+        return {"action": output["action"]}
+    if types_taken:
+        is_taken = torch.zeros_like(logit, dtype=torch.bool).scatter_(-1, taken.reshape(-1, 1), True)
+        logit = torch.zeros_like(logit).masked_fill_(~is_taken, float("-inf"))
+    return {"action": action, "logit": logit}

@@ -7,18 +7,11 @@ import torch
 
 from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
-from ding.policy._demonstration_loss import DemonstrationWeights, dqfd_loss
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._q_loss import QLoss
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action, weighted
 from ding.policy.dqn import DQNPolicy
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
-
-
-def demonstration_weights(learn_cfg: Mapping[str, Any]) -> DemonstrationWeights:
-    """The weights in a ``learn`` section."""
-    one_step = learn_cfg.get("lambda_one_step_td", 1.0)
-    return DemonstrationWeights(learn_cfg["lambda1"], learn_cfg["lambda2"], one_step, learn_cfg["margin_function"])
 
 
 @POLICY_REGISTRY.register("dqfd")
@@ -58,17 +51,30 @@ class DQFDPolicy(DQNPolicy):
         return clipping_adam(self._model.parameters(), learn, optim_type="adamw", weight_decay=learn.lambda3)
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
-        done_1 = torch.zeros_like(batch["done"]) if self._cfg.learn.ignore_done else batch["done_1"].float()
-        is_expert = batch.get("is_expert")
-        is_expert = torch.zeros_like(batch["done"]) if is_expert is None else is_expert.float()
-        return dqfd_loss(
-            self._model,
-            self._target_model.forward,
-            {**batch, "done_1": done_1, "is_expert": is_expert},
-            self._gamma,
-            self._nstep,
-            demonstration_weights(self._cfg.learn),
-        )
+        """``lambda1 (Q(s, a) - R_n)^2 + (Q(s, a) - R_1)^2 + lambda2 max_b [Q(s, b) + margin(a, b) - Q(s, a)]``, the
+        last for samples of the expert; ``R_n`` and ``R_1`` are the double Q-learning targets after n steps and one.
+        """
+        learn, action = self._cfg.learn, batch["action"]
+        after_n = batch["next_obs"], batch["next_action_mask"], batch["reward"], batch["discount"] * batch["not_done"]
+        going_on = 1.0 if learn.ignore_done else 1 - batch["done_1"].float()
+        obs_1, first_reward = batch["next_obs_1"], batch.get("reward_1", batch["reward"])
+        mask_1 = obs_1.get("action_mask") if isinstance(obs_1, Mapping) else None
+        q, targets = self._model(batch["obs"])["logit"], []
+        with torch.no_grad():
+            for next_obs, mask, reward, discount in (after_n, (obs_1, mask_1, first_reward, self._gamma * going_on)):
+                next_q = self._target_model.forward(next_obs)["logit"]
+                best = greedy(self._model(next_obs)["logit"], mask)
+                targets.append(reward + discount * of_action(next_q, best))
+        taken = of_action(q, action)
+        n_step, one_step = ((taken - target).square() for target in targets)
+        handicap = torch.full_like(q, learn.margin_function).scatter_(-1, action.unsqueeze(-1), 0.0)
+        margin = batch.get("is_expert", 0.0) * ((q + handicap).amax(-1) - taken)
+        one_step_weight = learn.get("lambda_one_step_td", 1.0)
+        error = learn.lambda1 * n_step + one_step_weight * one_step + learn.lambda2 * margin
+        numbers = {"nstep_loss": n_step.mean(), "1step_loss": one_step.mean(), "sl_loss": margin.mean()}
+        priority = error.detach() if self._reference_numerics else error.detach().sqrt()
+        means = {"q_value": mean_of(q), "target_q_value": mean_of(next_q)}
+        return QLoss(weighted(error, batch["weight"]).mean(), priority, {**means, **numbers})
 
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "nstep_loss", "1step_loss", "sl_loss"]

@@ -11,10 +11,10 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.contrast import ContrastParts
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action, weighted
 from ding.policy._learning.target_update import num_steps, target_network
-from ding.policy._q_loss import QLoss, dqn_loss
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import renew_noise, set_noise_mode, transition_of, with_rates
+from ding.policy.common_utils import renew_noise, set_noise_mode, transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
@@ -113,22 +113,40 @@ class DQNPolicy(Policy):
             ``cur_lr, total_loss, q_value, target_q_value`` (floats) and ``priority`` (B floats); a list of such dicts
             for several updates.
         """
-        batch = self._preprocess_learn(data, use_nstep=True)
-        if not self._model.training:
-            self._model.train()
         if self._cfg.noisy_net:
             self._renew_noise()
-        return with_rates(self._run_updates(batch, num_updates), self._rates())
+        return self._learn(data, num_updates)
 
-    def _rates(self) -> dict[str, float]:
-        """The learning rates, by the names under which they are logged."""
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"]}
+    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        """``mean (Q(s, a) - R)^2`` with ``R = r + discount Q'(s', argmax_a Q(s', a))``, ``Q'`` the target network.
+
+        What an algorithm of this family replaces.
+
+        Args:
+            batch: see :meth:`_learn_batch`.
+        """
+        q = self._model(batch["obs"])["logit"]
+        with torch.no_grad():
+            next_q = self._target_model.forward(batch["next_obs"])["logit"]
+            best = greedy(self._model(batch["next_obs"])["logit"], batch["next_action_mask"])
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * of_action(next_q, best)
+        td_error = of_action(q, batch["action"]) - target
+        loss = weighted(td_error.square(), batch["weight"]).mean()
+        return QLoss(loss, self._priorities(td_error), {"q_value": mean_of(q), "target_q_value": mean_of(next_q)})
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         result = self._loss(batch)
         self._optimize(result.loss, self._optimizer, self._model)
         self._target_model.update(self._model)
-        return {"total_loss": result.loss, **result.numbers, "priority": self._priorities(result.error)}
+        return {"total_loss": result.loss, **result.numbers, "priority": result.priority}
+
+    def _priorities(self, td_error: torch.Tensor) -> torch.Tensor:
+        """``|Q - R|`` of each sample, ``[B]``; the root of the mean square over the heads of errors ``[heads, B]``."""
+        size = td_error.detach().abs()
+        if size.ndim > 1:
+            size = size.square().mean(0).sqrt()
+        # The exponent of prioritised replay is meant for |Q - R|, while the original API takes the square.
+        return size.square() if self._reference_numerics else size
 
     def _may_join_updates(self) -> bool:
         # New noise belongs to each update.
@@ -147,19 +165,15 @@ class DQNPolicy(Policy):
         if update_target_model:
             # Not ``update(direct=True)``: the rhythm of the regular copies shall not depend on this.
             self._target_model.load_state_dict(self._model.state_dict(), strict=True)
-        batch = self._preprocess_learn(data, use_nstep=True, weighted=False)
+        batch = self._learn_batch(data, weighted=False)
         self._model.eval()
         self._target_model.eval()
         if self._cfg.noisy_net:
             self._renew_noise()
         with torch.no_grad():
-            result = self._loss(batch)
+            priority = self._loss(batch).priority
         self._target_model.train()
-        return {"priority": self._priorities(result.error).tolist()}
-
-    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
-        """The loss of a batch as :meth:`_preprocess_learn` makes it; what an algorithm of this family replaces."""
-        return dqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
+        return {"priority": priority.tolist()}
 
     def _renew_noise(self) -> None:
         self._reset_noise(self._model)
@@ -168,10 +182,6 @@ class DQNPolicy(Policy):
     def _reset_noise(self, model: torch.nn.Module) -> None:
         """Switch the noise of a network on and draw it."""
         renew_noise(model)
-
-    def _priorities(self, error: torch.Tensor) -> torch.Tensor:
-        # The exponent of prioritised replay is meant for |Q - R|, while the original API takes the square.
-        return error if self._reference_numerics else error.sqrt()
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "q_value", "target_q_value"]
@@ -244,7 +254,7 @@ class DQNSTDIMPolicy(DQNPolicy, ContrastParts):
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         bellman, aux = super()._loss(batch), self._weighted_contrast(batch)
         numbers = {**bellman.numbers, "bellman_loss": bellman.loss, "aux_loss_eval": aux}
-        return QLoss(bellman.loss + aux, bellman.error, numbers)
+        return bellman._replace(loss=bellman.loss + aux, numbers=numbers)
 
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "bellman_loss", "aux_loss_learn", "aux_loss_eval"]

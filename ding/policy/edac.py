@@ -5,24 +5,13 @@ from typing import Any
 
 import torch
 
-from ding.policy._q_critic import ActorCritic, priorities
-from ding.policy._sac import ActorLoss, SACPolicy, sac_actor_loss, sac_critic_loss
+from ding.policy._learning.critics import ActorCritic
+from ding.policy.sac import SACPolicy
 from ding.utils import POLICY_REGISTRY
 
 
-def as_list(network: ActorCritic) -> ActorCritic:
-    """The network with the values ``[E, B]`` of its ensemble as a list of E times ``[B]``."""
-
-    def call(inputs: Any, mode: str) -> Mapping[str, Any]:
-        output = network(inputs, mode=mode)
-        return {**output, "q_value": list(output["q_value"].unbind(0))} if "q_value" in output else output
-
-    return call
-
-
 def diversity_loss(network: ActorCritic, obs: torch.Tensor, action: torch.Tensor, ensemble_num: int) -> torch.Tensor:
-    """The mean cosine between the gradients of the members' values by the action, times their number: 0-d; 0 for a
-    single member.
+    """Return ``mean sum_{i != j} cos(grad_a Q_i(s, a), grad_a Q_j(s, a)) / (E - 1)`` over E members: 0-d; 0 for one.
 
     Args:
         network: see :class:`ding.model.template.EDAC`.
@@ -78,25 +67,20 @@ class EDACPolicy(SACPolicy):
     def _update_critic(
         self, batch: Mapping[str, Any], alpha: torch.Tensor
     ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        learn, reference = self._cfg.learn, self._reference_numerics
-        weight = alpha if learn.with_q_entropy else torch.zeros_like(alpha)
-        result = sac_critic_loss(
-            as_list(self._model), as_list(self._target_model.forward), weight, batch, self._gamma, reference
-        )
-        loss = torch.stack(result.losses).sum()
+        learn = self._cfg.learn
+        critic = self._critic_loss(batch, alpha if learn.with_q_entropy else 0.0)
+        loss = critic.losses.sum()
         if learn.eta > 0:
-            members = int(self._cfg.model.ensemble_num)
-            loss = loss + learn.eta * diversity_loss(self._model, batch["obs"], batch["action"], members)
+            loss = loss + learn.eta * diversity_loss(
+                self._model, batch["obs"], batch["action"], self._cfg.model.ensemble_num
+            )
         self._optimize(loss, self._optimizer_q, self._model.critic)
-        numbers = {
-            "priority": priorities(result.error, reference),
-            "td_error": result.error.mean(),
-            "target_q_value": result.target_q_value,
-        }
-        return {"critic_loss": loss}, numbers
+        return {"critic_loss": loss}, self._critic_numbers(critic)
 
-    def _actor_loss(self, alpha: torch.Tensor, obs: Any) -> ActorLoss:
-        return sac_actor_loss(as_list(self._model), alpha, obs, self._reference_numerics)
+    def _q_values(self, network: ActorCritic, obs: Any, action: torch.Tensor) -> torch.Tensor:
+        """The values of the ensemble, ``[E, B]``."""
+        values: torch.Tensor = network({"obs": obs, "action": action}, mode="compute_critic")["q_value"]
+        return values
 
     def _monitor_vars_learn(self) -> list[str]:
         return [name for name in super()._monitor_vars_learn() if name != "twin_critic_loss"]

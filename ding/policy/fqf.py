@@ -2,58 +2,16 @@
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from easydict import EasyDict
 
 from ding.policy._learning.optimization import clipping_adam, clipping_rmsprop
-from ding.policy._q_loss import Network, QLoss, double_q_values
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action, weighted
 from ding.policy.dqn import DQNPolicy
-from ding.rl_utils import fqf_calculate_fraction_loss, fqf_nstep_td_data, fqf_nstep_td_error
+from ding.rl_utils import fqf_calculate_fraction_loss, quantile_huber_loss
 from ding.utils import POLICY_REGISTRY
-
-
-class FQFLoss(NamedTuple):
-    """What :func:`fqf_loss` returns."""
-
-    #: Of the proposed fractions, and of the quantiles at them; 0-d.
-    fraction_loss: torch.Tensor
-    quantile_loss: torch.Tensor
-    #: Per sample, ``[B]``.
-    error: torch.Tensor
-    #: Mean of all values, 0-d.
-    logit: torch.Tensor
-
-
-def fqf_loss(
-    network: Network,
-    target_network: Network,
-    batch: Mapping[str, Any],
-    gamma: float,
-    nstep: int,
-    kappa: float,
-    ent_coef: float,
-) -> FQFLoss:
-    """Quantile regression of n-step returns, and the loss of the fractions.
-
-    Args:
-        network, target_network: observations to the outputs of ``FQFHead``.
-        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
-        kappa: threshold of the Huber loss.
-        ent_coef: weight of the entropy of the fractions.
-    """
-    output = network(batch["obs"])
-    fraction_loss = fqf_calculate_fraction_loss(
-        output["q_tau_i"], output["q"], output["quantiles"], batch["action"]
-    ) - ent_coef * output["entropies"].mean()  # fmt: skip
-    target, next_action = double_q_values(network, target_network, batch)
-    data = fqf_nstep_td_data(
-        output["q"], target["q"], batch["action"], next_action, batch["reward"], batch["done"],
-        output["quantiles_hats"], batch["weight"],
-    )  # fmt: skip
-    quantile_loss, error = fqf_nstep_td_error(data, gamma, nstep, kappa, batch.get("value_gamma"))
-    return FQFLoss(fraction_loss, quantile_loss, error.detach(), output["logit"].detach().mean())
 
 
 @POLICY_REGISTRY.register("fqf")
@@ -83,6 +41,8 @@ class FQFPolicy(DQNPolicy):
         "optimizer_fraction_loss": "_fraction_optimizer",
         "optimizer_quantile_loss": "_optimizer",
     }
+
+    learn_rates = {"cur_lr_fraction_loss": "_fraction_optimizer", "cur_lr_quantile_loss": "_optimizer"}
 
     def default_model(self) -> tuple[str, list[str]]:
         """``fqf`` of :mod:`ding.model.template.q_learning`."""
@@ -114,36 +74,36 @@ class FQFPolicy(DQNPolicy):
             chain(*rest), learn, lr=learn.learning_rate_quantile, eps=0.01 / learn.batch_size
         )
 
+    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        """Quantile regression of ``Z_tau(s, a)`` to ``r + discount Z'_tau(s', argmax_a E Z(s', a))``; among its numbers
+        ``fraction_loss``, which moves the proposed fractions ``tau``. Neither loss reaches the parameters of the other.
+        """
+        output, action = self._model(batch["obs"]), batch["action"]
+        fraction_loss = fqf_calculate_fraction_loss(output["q_tau_i"], output["q"], output["quantiles"], action)
+        with torch.no_grad():
+            following = self._target_model.forward(batch["next_obs"])
+            best = greedy(self._model(batch["next_obs"])["logit"], batch["next_action_mask"])
+            next_quantiles = row_of_action(following["q"].transpose(1, 2), best)
+            discount = batch["discount"] * batch["not_done"]
+            target = batch["reward"].unsqueeze(-1) + discount.unsqueeze(-1) * next_quantiles
+        quantiles = row_of_action(output["q"].transpose(1, 2), action)
+        pairs = quantile_huber_loss(quantiles, target, output["quantiles_hats"], self._cfg.learn.kappa)
+        error = pairs.sum(1).mean(-1)
+        numbers = {
+            "fraction_loss": fraction_loss - self._cfg.learn.ent_coef * output["entropies"].mean(),
+            "logit": mean_of(output["logit"]),
+        }
+        return QLoss(weighted(error, batch["weight"]).mean(), error.detach(), numbers)
+
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
-        """One update of the fractions and one of the quantiles."""
-        result = self._losses(batch)
-        # Both losses come from one forward pass, and neither reaches the parameters of the other.
+        """One update of the fractions and one of the quantiles, from one forward pass."""
+        result = self._loss(batch)
         self._fraction_optimizer.zero_grad()
-        self._optimize(result.fraction_loss + result.quantile_loss, self._optimizer, self._model)
+        self._optimize(result.numbers["fraction_loss"] + result.loss, self._optimizer, self._model)
         self._fraction_optimizer.step()
         self._target_model.update(self._model)
-        numbers = result._asdict()
-        priority = {"priority": numbers.pop("error")}
-        return {**numbers, **priority, **{f"total_norm_{name}": _grad_norm(part) for name, part in self._parts.items()}}
-
-    def _rates(self) -> dict[str, float]:
-        return {
-            "cur_lr_fraction_loss": self._fraction_optimizer.param_groups[0]["lr"],
-            "cur_lr_quantile_loss": self._optimizer.param_groups[0]["lr"],
-        }
-
-    def _losses(self, batch: Mapping[str, Any]) -> FQFLoss:
-        learn = self._cfg.learn
-        return fqf_loss(
-            self._model, self._target_model.forward, batch, self._gamma, self._nstep, learn.kappa, learn.ent_coef
-        )
-
-    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
-        result = self._losses(batch)
-        return QLoss(result.quantile_loss, result.error, {})
-
-    def _priorities(self, error: torch.Tensor) -> torch.Tensor:
-        return error
+        norms = {f"total_norm_{name}": _grad_norm(part) for name, part in self._parts.items()}
+        return {"quantile_loss": result.loss, **result.numbers, "priority": result.priority, **norms}
 
     def _monitor_vars_learn(self) -> list[str]:
         rates, norms = ["cur_lr_fraction_loss", "cur_lr_quantile_loss"], [f"total_norm_{name}" for name in self._parts]

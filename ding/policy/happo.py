@@ -110,7 +110,7 @@ class HAPPOPolicy(PPOPolicy):
             Per minibatch of an agent ``agent<i>_cur_lr`` and ``agent<i>_`` with the fields of :class:`PPOLoss`, as
             floats.
         """
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         batch["factor"] = torch.ones(len(batch["done"]), device=self._device)
         count = self._cfg.agent_num
         order: Any = range(count)

@@ -104,7 +104,7 @@ class IBCPolicy(BehaviourCloningPolicy):
         Returns:
             ``cur_lr, total_loss, ebm_loss`` and with Langevin dynamics ``grad_penalty`` (floats).
         """
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         self._model.train()
         obs = batch["obs"].reshape(len(batch["obs"]), -1)
         losses = ebm_loss(self._model, self._search, obs, batch["action"].reshape(len(obs), -1))

@@ -2,66 +2,16 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from ding.data import EnvBatch, batched
 from ding.model import model_wrap
+from ding.policy._learning.critics import critic_losses, priorities, q_values
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._q_critic import ActorCritic, CriticLoss, critic_loss, least, priorities
 from ding.policy.ddpg import DDPGPolicy
 from ding.utils import POLICY_REGISTRY
-
-
-class IQLLoss(NamedTuple):
-    """What :func:`iql_loss` returns."""
-
-    #: 0-d, with gradients to the value function alone.
-    value_loss: torch.Tensor
-    #: With gradients to the critics alone.
-    critic: CriticLoss
-    #: 0-d, with gradients to the actor alone.
-    actor_loss: torch.Tensor
-    #: The means of the value function and of the advantages of the data, 0-d.
-    value: torch.Tensor
-    advantage: torch.Tensor
-
-
-def iql_loss(
-    network: ActorCritic,
-    target_network: ActorCritic,
-    batch: Mapping[str, Any],
-    gamma: float,
-    expectile: float,
-    beta: float,
-    max_weight: float,
-) -> IQLLoss:
-    """Expectile regression of ``V(s)`` to ``min_i Q_i'(s, a)``, squared errors of the critics to ``r + gamma V(s')``,
-    and ``-mean min(exp(beta (Q' - V)), max_weight) log pi(a | s)``. Only actions of the data are ever evaluated.
-
-    ``pi`` is a normal distribution around ``tanh(mu)``, not squashed: actions at the bounds keep a finite density.
-
-    Args:
-        network, target_network: see :class:`ding.model.ContinuousQVAC` with ``action_space='reparameterization'``.
-        batch: ``obs, next_obs`` ``[B, ...]``, ``action`` ``[B, N]``, ``reward, done, weight`` (or None) ``[B]``.
-    """
-    obs, action = batch["obs"], batch["action"]
-    with torch.no_grad():
-        target = least(target_network({"obs": obs, "action": action}, mode="compute_critic")["q_value"])
-        next_value = network(batch["next_obs"], mode="compute_value")["v_value"]
-    value = network(obs, mode="compute_value")["v_value"]
-    error = target - value
-    share = torch.where(error.detach() < 0, 1 - expectile, expectile)
-    critic = critic_loss(
-        network({"obs": obs, "action": action}, mode="compute_critic")["q_value"], next_value, batch, gamma
-    )
-    mu, sigma = network(obs, mode="compute_actor")["logit"]
-    distance = (action - torch.tanh(mu)) / sigma
-    log_prob = (-0.5 * distance.square() - sigma.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
-    weight = (beta * error.detach()).exp().clamp(max=max_weight)
-    actor_loss = -(weight * log_prob).mean()
-    return IQLLoss((share * error.square()).mean(), critic, actor_loss, value.detach().mean(), error.detach().mean())
 
 
 @POLICY_REGISTRY.register("iql")
@@ -107,27 +57,43 @@ class IQLPolicy(DDPGPolicy):
         self._optimizer_value = clipping_adam(self._value_head.parameters(), learn, lr=learn.learning_rate_value)
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
-        """One update of value function, critics and actor."""
-        learn = self._cfg.learn
-        result = iql_loss(
-            self._model, self._target_model.forward, batch, self._gamma, learn.expectile, learn.beta, learn.max_weight
-        )
-        self._optimize(result.value_loss, self._optimizer_value, self._value_head)
-        self._optimize(torch.stack(result.critic.losses).sum(), self._optimizer_critic, self._model.critic)
-        self._optimize(result.actor_loss, self._optimizer_actor, self._model.actor)
+        """One update of value function, critics and actor; only actions of the data are ever evaluated.
+
+        ``V(s)`` is an expectile of ``min_i Q_i'(s, a)``, and ``Q_i(s, a)`` meets ``r + discount V(s')``. The actor
+        maximises ``min(exp(beta A), max_weight) log pi(a | s)`` with ``A = min_i Q_i'(s, a) - V(s)``. ``pi`` is a
+        normal distribution around ``tanh(mu)``, not squashed: actions at the bounds keep a finite density.
+        """
+        learn, obs, action = self._cfg.learn, batch["obs"], batch["action"]
+        with torch.no_grad():
+            q_target = q_values(self._target_model.forward, obs, action=action).amin(0)
+            next_value = self._model(batch["next_obs"], mode="compute_value")["v_value"]
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * next_value
+        value = self._model(obs, mode="compute_value")["v_value"]
+        advantage = q_target - value
+        share = torch.where(advantage.detach() < 0, 1 - learn.expectile, learn.expectile)
+        value_loss = (share * advantage.square()).mean()
+        q = q_values(self._model, obs, action=action)
+        losses = critic_losses(q - target, batch["weight"])
+        mu, sigma = self._model(obs, mode="compute_actor")["logit"]
+        distance = (action - torch.tanh(mu)) / sigma
+        log_prob = (-0.5 * distance.square() - sigma.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
+        exp_advantage = (learn.beta * advantage.detach()).exp().clamp(max=learn.max_weight)
+        actor_loss = -(exp_advantage * log_prob).mean()
+        self._optimize(value_loss, self._optimizer_value, self._value_head)
+        self._optimize(losses.sum(), self._optimizer_critic, self._model.critic)
+        self._optimize(actor_loss, self._optimizer_actor, self._model.actor)
         self._target_model.update(self._model)
-        numbers = {
-            "value_loss": result.value_loss,
-            "critic_loss": torch.stack(result.critic.losses).mean(),
-            "actor_loss": result.actor_loss,
-            "v_value": result.value,
-            "q_value": result.critic.q_values[0],
-            "advantage": result.advantage,
-            "td_error": result.critic.error.mean(),
-            "priority": priorities(result.critic.error, self._reference_numerics),
+        return {
+            "total_loss": value_loss + losses.mean() + actor_loss,
+            "value_loss": value_loss,
+            "critic_loss": losses.mean(),
+            "actor_loss": actor_loss,
+            "v_value": value.detach().mean(),
+            "q_value": q[0].detach().mean(),
+            "advantage": advantage.detach().mean(),
+            "td_error": (q - target).detach().square().mean(),
+            "priority": priorities(q - target, self._reference_numerics),
         }
-        total = numbers["value_loss"] + numbers["critic_loss"] + numbers["actor_loss"]
-        return {"total_loss": total, **numbers}
 
     def _monitor_vars_learn(self) -> list[str]:
         names = ["total_loss", "value_loss", "critic_loss", "actor_loss", "v_value", "q_value", "advantage", "td_error"]

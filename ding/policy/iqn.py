@@ -6,31 +6,10 @@ from typing import Any
 import torch
 
 from ding.data import EnvBatch
-from ding.policy._q_loss import Network, QLoss, double_q_values, mean_values
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action, weighted
 from ding.policy.dqn import DQNPolicy
-from ding.rl_utils import iqn_nstep_td_data, iqn_nstep_td_error
+from ding.rl_utils import quantile_huber_loss
 from ding.utils import POLICY_REGISTRY
-
-
-def iqn_loss(
-    network: Network, target_network: Network, batch: Mapping[str, Any], gamma: float, nstep: int, kappa: float
-) -> QLoss:
-    """Quantile regression of n-step returns at fractions that the networks draw.
-
-    Args:
-        network, target_network: observations to ``logit`` ``[B, actions]``, ``q`` ``[quantiles, B, actions]`` and their
-            fractions ``quantiles`` ``[quantiles * B, 1]``.
-        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
-        kappa: threshold of the Huber loss.
-    """
-    output = network(batch["obs"])
-    target, next_action = double_q_values(network, target_network, batch)
-    data = iqn_nstep_td_data(
-        output["q"], target["q"], batch["action"], next_action, batch["reward"], batch["done"], output["quantiles"],
-        batch["weight"],
-    )  # fmt: skip
-    loss, error = iqn_nstep_td_error(data, gamma, nstep, kappa, batch.get("value_gamma"))
-    return QLoss(loss, error.detach(), mean_values(output["logit"], target["logit"]))
 
 
 @POLICY_REGISTRY.register("iqn")
@@ -54,8 +33,20 @@ class IQNPolicy(DQNPolicy):
         return EnvBatch.unchecked(data.env_ids, {**columns, **by_env})
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
-        kappa = self._cfg.learn.kappa
-        return iqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep, kappa)
-
-    def _priorities(self, error: torch.Tensor) -> torch.Tensor:
-        return error
+        """Quantile regression of ``Z_tau(s, a)`` to ``r + discount Z'_tau'(s', argmax_a E Z(s', a))`` at fractions
+        ``tau`` and ``tau'`` that the networks draw.
+        """
+        output = self._model(batch["obs"])
+        with torch.no_grad():
+            following = self._target_model.forward(batch["next_obs"])
+            best = greedy(self._model(batch["next_obs"])["logit"], batch["next_action_mask"])
+            next_quantiles = row_of_action(following["q"].permute(1, 2, 0), best)
+            discount = batch["discount"] * batch["not_done"]
+            target = batch["reward"].unsqueeze(-1) + discount.unsqueeze(-1) * next_quantiles
+        quantiles = row_of_action(output["q"].permute(1, 2, 0), batch["action"])
+        tau = output["quantiles"].view(len(output["q"]), -1).t()
+        pairs = quantile_huber_loss(quantiles, target, tau, self._cfg.learn.kappa)
+        error = pairs.sum(1).mean(-1)
+        loss = weighted(error, batch["weight"]).mean()
+        numbers = {"q_value": mean_of(output["logit"]), "target_q_value": mean_of(following["logit"])}
+        return QLoss(loss, error.detach(), numbers)

@@ -6,35 +6,14 @@ from typing import Any
 import torch
 
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._q_loss import Network, QLoss, mean_values
+from ding.policy._learning.q_values import QLoss, mean_of, of_action, weighted
 from ding.policy.dqn import DQNPolicy
 from ding.policy.errors import PolicyUsageError
-from ding.rl_utils import m_q_1step_td_data, m_q_1step_td_error
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
-
-def mdqn_loss(
-    network: Network, target_network: Network, batch: Mapping[str, Any], gamma: float, tau: float, alpha: float
-) -> QLoss:
-    """Squared error to one-step soft returns with ``alpha`` times the clipped log-policy beside the reward.
-
-    Args:
-        network, target_network: observations to ``logit`` ``[B, actions]``.
-        batch: as for :func:`ding.policy._q_loss.dqn_loss`; ``reward`` ``[1, B]``.
-        tau: temperature of the policy.
-        alpha: weight of its logarithm.
-    """
-    q = network(batch["obs"])["logit"]
-    with torch.no_grad():
-        target_q, next_q = target_network(batch["obs"])["logit"], target_network(batch["next_obs"])["logit"]
-    data = m_q_1step_td_data(
-        q, target_q, next_q, batch["action"], batch["reward"].squeeze(0), batch["done"], batch["weight"]
-    )
-    loss, error, action_gap, clipped = m_q_1step_td_error(data, gamma, tau, alpha)
-    return QLoss(
-        loss, error.detach(), {**mean_values(q, next_q), "action_gap": action_gap, "clip_frac": clipped.mean()}
-    )
+# Logarithms of the policy below are cut, so that an action of no probability is not punished without end.
+_LOG_POLICY_RANGE = (-1.0, 0.0)
 
 
 @POLICY_REGISTRY.register("mdqn")
@@ -58,8 +37,29 @@ class MDQNPolicy(DQNPolicy):
         return clipping_adam(self._model.parameters(), self._cfg.learn, eps=0.0003125)
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        """``mean (Q(s, a) - R)^2`` with ``pi = softmax(Q' / tau)`` and ``R = r + alpha clip(tau log pi(a | s), -1, 0) +
+        discount sum_a pi(a | s') (Q'(s', a) - tau log pi(a | s'))``.
+        """
         tau, alpha = self._cfg.entropy_tau, self._cfg.m_alpha
-        return mdqn_loss(self._model, self._target_model.forward, batch, self._gamma, tau, alpha)
+        q = self._model(batch["obs"])["logit"]
+        with torch.no_grad():
+            target_q = self._target_model.forward(batch["obs"])["logit"]
+            next_q = self._target_model.forward(batch["next_obs"])["logit"]
+            log_pi = tau * of_action((target_q / tau).log_softmax(-1), batch["action"])
+            next_log_pi = tau * (next_q / tau).log_softmax(-1)
+            soft_value = ((next_q / tau).softmax(-1) * (next_q - next_log_pi)).sum(-1)
+            reward = batch["reward"] + alpha * log_pi.clamp(*_LOG_POLICY_RANGE)
+            target = reward + batch["discount"] * batch["not_done"] * soft_value
+        td_error = of_action(q, batch["action"]) - target
+        loss = weighted(td_error.square(), batch["weight"]).mean()
+        best, second = target_q.topk(2, dim=-1).values.unbind(-1)
+        numbers = {
+            "q_value": mean_of(q),
+            "target_q_value": mean_of(next_q),
+            "action_gap": (best - second).mean(),
+            "clip_frac": (log_pi < _LOG_POLICY_RANGE[0]).float().mean(),
+        }
+        return QLoss(loss, self._priorities(td_error), numbers)
 
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "action_gap", "clip_frac"]

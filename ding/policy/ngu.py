@@ -8,7 +8,7 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model.template.ngu import shifted
-from ding.policy._q_loss import Network
+from ding.policy._learning.q_values import Network
 from ding.policy._r2d2_loss import SequenceLoss, r2d2_loss
 from ding.policy._samples.learned_steps import learned_steps
 from ding.policy.errors import PolicyConfigError, PolicyDataError

@@ -1,76 +1,22 @@
 """P-DQN: deep Q-learning over a discrete type of action with continuous arguments."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import torch
 
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import IModelWrapper, model_wrap
+from ding.policy._learning.critics import others
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action, weighted
 from ding.policy._learning.target_update import num_steps, target_network
-from ding.policy._q_critic import others, priorities
-from ding.policy._q_loss import QLoss, greedy, mean_values
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import read_out, transition_of
-from ding.rl_utils import get_nstep_return_data, get_train_sample, q_nstep_td_data, q_nstep_td_error
+from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils.parameter import frozen
 from ding.utils import POLICY_REGISTRY
-
-
-class ParametrisedNetwork(Protocol):
-    """A network, or a wrapped one, with the modes ``compute_continuous`` and ``compute_discrete``; see
-    :class:`ding.model.PDQN`.
-    """
-
-    def __call__(self, inputs: Any, mode: str) -> Mapping[str, Any]:
-        """Run one of them."""
-
-
-def pdqn_value_loss(
-    network: ParametrisedNetwork,
-    target_network: ParametrisedNetwork,
-    batch: Mapping[str, Any],
-    gamma: float,
-    nstep: int,
-) -> QLoss:
-    """Double Q-learning of the types, with the arguments that the network itself would choose next.
-
-    Args:
-        network, target_network: see :class:`ding.model.PDQN`.
-        batch: ``obs, next_obs``; ``action``, a dict of ``action_type`` int64 ``[B]`` and ``action_args`` ``[B, M]``;
-            ``reward`` ``[nstep, B]``; ``done, weight`` (or None) ``[B]``; optional ``value_gamma`` ``[B]``.
-    """
-    action, next_obs = batch["action"], batch["next_obs"]
-    with torch.no_grad():
-        following = {
-            "state": next_obs,
-            "action_args": network(next_obs, mode="compute_continuous")["action_args"],
-        }
-        target_q = target_network(following, mode="compute_discrete")["logit"]
-        next_type = greedy(network(following, mode="compute_discrete")["logit"], None)
-    q = network({"state": batch["obs"], "action_args": action["action_args"]}, mode="compute_discrete")["logit"]
-    kind = action["action_type"].reshape(-1)
-    data = q_nstep_td_data(q, target_q, kind, next_type, batch["reward"], batch["done"], batch["weight"])
-    loss, error = q_nstep_td_error(data, gamma, nstep=nstep, value_gamma=batch.get("value_gamma"))
-    return QLoss(loss, error.detach(), mean_values(q, target_q))
-
-
-class ArgumentLoss(NamedTuple):
-    """What :func:`pdqn_argument_loss` returns."""
-
-    #: 0-d.
-    loss: torch.Tensor
-    #: The mean of the values of all types, 0-d.
-    q_value: torch.Tensor
-
-
-def pdqn_argument_loss(network: ParametrisedNetwork, obs: Any) -> ArgumentLoss:
-    """``-mean_b sum_k Q(s, k, x(s))``, to be minimised by what computes the arguments ``x(s)``."""
-    args = network(obs, mode="compute_continuous")["action_args"]
-    q = network({"state": obs, "action_args": args}, mode="compute_discrete")["logit"]
-    return ArgumentLoss(-q.sum(-1).mean(), q.detach().mean())
 
 
 class _ArgumentsThenType(IModelWrapper):
@@ -163,7 +109,7 @@ class PDQNPolicy(Policy):
     @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update on B samples, of the values or of the arguments; returns floats, and ``priority`` (B floats)."""
-        batch = self._preprocess_learn(data, use_nstep=True)
+        batch = self._learn_batch(data)
         if not self._model.training:
             self._model.train()
         # The number of this update, which a resumed run counts on: the first one was a step of both optimisers.
@@ -177,24 +123,41 @@ class PDQNPolicy(Policy):
             numbers |= self._update_values(batch)
         elif self._priority:
             with torch.no_grad():
-                numbers["priority"] = priorities(self._value_loss(batch).error, self._reference_numerics)
+                numbers["priority"] = self._value_loss(batch).priority
         return {"cur_lr": self._dis_optimizer.param_groups[0]["lr"], **read_out(numbers)}
 
     def _update_arguments(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """One step of the arguments ``x(s)`` on ``-mean_s sum_k Q(s, k, x(s))``."""
         with frozen(self._discrete_only):
-            result = pdqn_argument_loss(self._model, batch["obs"])
-        self._optimize(result.loss, self._cont_optimizer, self._continuous)
-        return {"continuous_loss": result.loss, "total_loss": result.loss, "q_value": result.q_value}
+            args = self._model(batch["obs"], mode="compute_continuous")["action_args"]
+            q = self._model({"state": batch["obs"], "action_args": args}, mode="compute_discrete")["logit"]
+            loss = -q.sum(-1).mean()
+        self._optimize(loss, self._cont_optimizer, self._continuous)
+        return {"continuous_loss": loss, "total_loss": loss, "q_value": mean_of(q)}
 
     def _update_values(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """One step of the values."""
         result = self._value_loss(batch)
         self._optimize(result.loss, self._dis_optimizer, self._discrete)
         self._target_model.update(self._model)
-        priority = priorities(result.error, self._reference_numerics)
-        return {"q_loss": result.loss, "total_loss": result.loss, "priority": priority, **result.numbers}
+        return {"q_loss": result.loss, "total_loss": result.loss, "priority": result.priority, **result.numbers}
 
     def _value_loss(self, batch: Mapping[str, Any]) -> QLoss:
-        return pdqn_value_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
+        """``mean (Q(s, k, x) - R)^2`` with ``R = r + discount Q'(s', argmax_k Q(s', k, x(s')), x(s'))``."""
+        network: Any = self._model
+        next_obs, action = batch["next_obs"], batch["action"]
+        with torch.no_grad():
+            args = network(next_obs, mode="compute_continuous")["action_args"]
+            following = {"state": next_obs, "action_args": args}
+            next_q = self._target_model.forward(following, mode="compute_discrete")["logit"]
+            best = greedy(network(following, mode="compute_discrete")["logit"])
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * of_action(next_q, best)
+        q = network({"state": batch["obs"], "action_args": action["action_args"]}, mode="compute_discrete")["logit"]
+        td_error = of_action(q, action["action_type"].reshape(-1)) - target
+        loss = weighted(td_error.square(), batch["weight"]).mean()
+        size = td_error.detach().abs()
+        priority = size.square() if self._reference_numerics else size
+        return QLoss(loss, priority, {"q_value": mean_of(q), "target_q_value": mean_of(next_q)})
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "q_loss", "continuous_loss", "q_value", "reward", "target_q_value"]

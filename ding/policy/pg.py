@@ -80,7 +80,7 @@ class PGPolicy(EpisodePolicy):
     def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:
         """One pass over B samples with ``return``; returns a dict of floats per minibatch."""
         cfg = self._cfg.learn
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         if not self._model.training:
             self._model.train()
         results = []

@@ -184,7 +184,7 @@ class PPGPolicy(PhasicPolicy):
         as floats.
         """
         learn = self._cfg.learn
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         batch["return"] = self._normed_returns(batch["value"], batch["adv"])
         if not self._model.training:
             self._model.train()
@@ -248,7 +248,7 @@ class PPGOffPolicy(PhasicPolicy):
     @batched
     def _forward_learn(self, data: Any) -> dict[str, Any]:
         """One update of policy and critic, from ``{'policy': samples, 'value': samples}`` of B each; returns floats."""
-        policy_batch, value_batch = (self._preprocess_learn(data[name]) for name in ("policy", "value"))
+        policy_batch, value_batch = (self._tensors(data[name]) for name in ("policy", "value"))
         value_batch["return"] = value_batch["value"] + value_batch["adv"]
         if not self._model.training:
             self._model.train()

@@ -122,7 +122,7 @@ class PPOPolicy(ValueNormPolicy):
             Per minibatch ``cur_lr`` and the fields of :class:`PPOLoss`, as floats.
         """
         cfg = self._cfg.learn
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         if self._pretrained_model is not None:
             with torch.no_grad():
                 batch["logit_pretrained"] = self._pretrained_model(batch["obs"], mode="compute_actor")["logit"]

@@ -5,28 +5,10 @@ from typing import Any
 
 import torch
 
-from ding.policy._q_loss import Network, QLoss, double_q_values, mean_values
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action, weighted
 from ding.policy.dqn import DQNPolicy
-from ding.rl_utils import qrdqn_nstep_td_data, qrdqn_nstep_td_error
+from ding.rl_utils import quantile_huber_loss
 from ding.utils import POLICY_REGISTRY
-
-
-def qrdqn_loss(network: Network, target_network: Network, batch: Mapping[str, Any], gamma: float, nstep: int) -> QLoss:
-    """Quantile regression of n-step returns.
-
-    Args:
-        network, target_network: observations to ``logit`` ``[B, actions]``, ``q`` ``[B, actions, quantiles]`` and their
-            fractions ``tau``.
-        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
-    """
-    output = network(batch["obs"])
-    target, next_action = double_q_values(network, target_network, batch)
-    data = qrdqn_nstep_td_data(
-        output["q"], target["q"], batch["action"], next_action, batch["reward"], batch["done"], output["tau"],
-        batch["weight"],
-    )  # fmt: skip
-    loss, error = qrdqn_nstep_td_error(data, gamma, nstep, batch.get("value_gamma"))
-    return QLoss(loss, error.detach(), mean_values(output["logit"], target["logit"]))
 
 
 @POLICY_REGISTRY.register("qrdqn")
@@ -40,7 +22,17 @@ class QRDQNPolicy(DQNPolicy):
         return "qrdqn", ["ding.model.template.q_learning"]
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
-        return qrdqn_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep)
-
-    def _priorities(self, error: torch.Tensor) -> torch.Tensor:
-        return error
+        """Quantile regression of ``theta(s, a)`` to ``r + discount theta'(s', argmax_a mean theta(s', a))``."""
+        output = self._model(batch["obs"])
+        with torch.no_grad():
+            following = self._target_model.forward(batch["next_obs"])
+            best = greedy(self._model(batch["next_obs"])["logit"], batch["next_action_mask"])
+            next_quantiles = row_of_action(following["q"], best)
+            discount = batch["discount"] * batch["not_done"]
+            target = batch["reward"].unsqueeze(-1) + discount.unsqueeze(-1) * next_quantiles
+        quantiles = row_of_action(output["q"], batch["action"])
+        pairs = quantile_huber_loss(quantiles, target, output["tau"].squeeze(-1))
+        error = pairs.sum(-1).mean(-1)
+        loss = weighted(error, batch["weight"]).mean()
+        numbers = {"q_value": mean_of(output["logit"]), "target_q_value": mean_of(following["logit"])}
+        return QLoss(loss, error.detach(), numbers)

@@ -156,7 +156,7 @@ class R2D2Policy(RecurrentQPolicy):
     def _time_first(self, data: Samples) -> dict[str, Any]:
         """The batch of :func:`r2d2_loss`."""
         data = completed_sequences(data, self._nstep, self._burnin_step)
-        batch = self._preprocess_learn(sequence_batch(data))
+        batch = self._tensors(sequence_batch(data))
         rows, steps = batch["done"].shape[:2]
         batch["reward"] = batch["reward"].float().reshape(rows, steps, -1).permute(2, 1, 0)
         batch["prev_state"] = self._first_state(batch)

@@ -10,7 +10,7 @@ from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.loading import with_target
-from ding.policy._q_loss import Network, greedy
+from ding.policy._learning.q_values import Network, greedy
 from ding.policy._r2d2_loss import SequenceLoss, first_step_values, learned_and_next, nstep_loss
 from ding.policy._samples.learned_steps import at_steps, learned_steps
 from ding.policy.errors import PolicyConfigError

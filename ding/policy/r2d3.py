@@ -9,11 +9,11 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.data.sequences import stacked_sequence
-from ding.policy._demonstration_loss import r2d3_loss
+from ding.policy._demonstration_loss import demonstration_weights, r2d3_loss
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._r2d2_loss import SequenceLoss
 from ding.policy._samples.learned_steps import with_learned
-from ding.policy.dqfd import demonstration_weights, with_one_step
+from ding.policy.dqfd import with_one_step
 from ding.policy.r2d2 import R2D2Policy
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY

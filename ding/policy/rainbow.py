@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ding.policy._q_loss import QLoss
-from ding.policy.c51 import C51Policy, c51_loss
+from ding.policy.c51 import C51Policy
 from ding.utils import POLICY_REGISTRY
 
 
@@ -30,16 +29,7 @@ class RainbowDQNPolicy(C51Policy):
         """``rainbowdqn`` of :mod:`ding.model.template.q_learning`."""
         return "rainbowdqn", ["ding.model.template.q_learning"]
 
-    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
-        calls = iter((self._model, self._choosing_network))
-        atoms = self._cfg.model.v_min, self._cfg.model.v_max, self._cfg.model.n_atom
-
-        def network(obs: Any) -> Any:
-            return next(calls)(obs)
-
-        return c51_loss(network, self._target_model.forward, batch, self._gamma, self._nstep, *atoms)
-
-    def _choosing_network(self, obs: Any) -> Any:
+    def _choosing_network(self, obs: Any) -> Mapping[str, Any]:
         """The network with new noise, for the choice of the next actions."""
         self._reset_noise(self._model)
         return self._model(obs)

@@ -3,30 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from ding.data import EnvBatch, batched
 from ding.model import model_wrap
-from ding.policy._q_loss import Network, QLoss
+from ding.policy._learning.q_values import QLoss, of_action, weighted
 from ding.policy.dqn import DQNPolicy
-from ding.rl_utils import q_nstep_sql_td_error, q_nstep_td_data
 from ding.utils import POLICY_REGISTRY
-
-
-def sql_loss(
-    network: Network, target_network: Network, batch: Mapping[str, Any], gamma: float, nstep: int, alpha: float
-) -> QLoss:
-    """Squared error to n-step returns with the soft value ``alpha logsumexp(Q' / alpha)`` of the target network.
-
-    Args:
-        network, target_network: observations to ``logit`` ``[B, actions]``.
-        batch: as for :func:`ding.policy._q_loss.dqn_loss`.
-        alpha: temperature.
-    """
-    target = target_network(batch["next_obs"])["logit"]
-    data = q_nstep_td_data(
-        network(batch["obs"])["logit"], target, batch["action"], None, batch["reward"], batch["done"], batch["weight"]
-    )
-    loss, error, value = q_nstep_sql_td_error(data, gamma, alpha, nstep, value_gamma=batch.get("value_gamma"))
-    return QLoss(loss, error.detach(), {"record_value_function": value.mean()})
 
 
 @POLICY_REGISTRY.register("sql")
@@ -40,8 +23,16 @@ class SQLPolicy(DQNPolicy):
     }
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        """``mean (Q(s, a) - R)^2`` with ``R = r + discount alpha log sum_a exp(Q'(s', a) / alpha)``."""
         alpha = self._cfg.learn.alpha
-        return sql_loss(self._model, self._target_model.forward, batch, self._gamma, self._nstep, alpha)
+        q = self._model(batch["obs"])["logit"]
+        with torch.no_grad():
+            next_q = self._target_model.forward(batch["next_obs"])["logit"]
+            soft_value = alpha * (next_q / alpha).logsumexp(-1)
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * soft_value
+        td_error = of_action(q, batch["action"]) - target
+        loss = weighted(td_error.square(), batch["weight"]).mean()
+        return QLoss(loss, self._priorities(td_error), {"record_value_function": soft_value.mean()})
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "record_value_function"]

@@ -11,8 +11,8 @@ from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.q_values import Network, next_action_mask
 from ding.policy._learning.temperature import Temperature
-from ding.policy._q_loss import Network, next_action_mask
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import output_column, read_out, transition_of
 from ding.rl_utils import get_train_sample
@@ -154,7 +154,7 @@ class SQNPolicy(Policy):
         """One update of the networks and of the temperature on B samples; returns floats."""
         assert self._temperature is not None
         learn, temperature = self._cfg.learn, self._temperature
-        batch = self._preprocess_learn(data)
+        batch = self._tensors(data)
         self._model.train()
         loss = sqn_loss(self._model, self._target_model.forward, temperature.value, batch, learn.discount_factor)
         self._optimize(loss.q_loss, self._optimizer_q, self._model)

@@ -6,22 +6,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ding.policy._ddpg_loss import first_value
-from ding.policy._q_critic import ActorCritic
 from ding.policy.td3 import TD3Policy
 from ding.utils import POLICY_REGISTRY
-
-
-def td3_bc_actor_loss(network: ActorCritic, batch: Mapping[str, Any], alpha: float) -> torch.Tensor:
-    """``-alpha mean Q(s, mu(s)) / mean |Q(s, mu(s))| + mean (mu(s) - a)^2`` by the first critic: 0-d.
-
-    Args:
-        network: see :class:`ding.model.ContinuousQAC` with ``action_space='regression'``.
-        batch: ``obs`` ``[B, ...]`` and ``action`` ``[B, N]``.
-    """
-    output = network(batch["obs"], mode="compute_actor")
-    value = first_value(network, batch["obs"], output)
-    return -alpha * value.mean() / value.detach().abs().mean() + F.mse_loss(output["action"], batch["action"])
 
 
 @POLICY_REGISTRY.register("td3_bc")
@@ -48,4 +34,8 @@ class TD3BCPolicy(TD3Policy):
     }
 
     def _actor_loss(self, batch: Mapping[str, Any]) -> torch.Tensor:
-        return td3_bc_actor_loss(self._model, batch, float(self._cfg.learn.alpha))
+        """``-alpha mean Q(s, mu(s)) / mean |Q(s, mu(s))| + mean (mu(s) - a)^2`` by the first critic: 0-d."""
+        output = self._model(batch["obs"], mode="compute_actor")
+        q = self._first_q(batch["obs"], output)
+        scale = self._cfg.learn.alpha / q.detach().abs().mean()
+        return -scale * q.mean() + F.mse_loss(output["action"], batch["action"])

@@ -35,9 +35,24 @@ def _project(target_support: torch.Tensor, probability: torch.Tensor, v_min: flo
     return projected.scatter_add_(-1, upper.long(), probability * (position - lower))
 
 
-def _cross_entropy(dist: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def projected_cross_entropy(
+    dist: torch.Tensor, next_dist: torch.Tensor, moved_atoms: torch.Tensor, v_min: float, v_max: float
+) -> torch.Tensor:
+    """Cross entropy of categorical distributions of the return to their targets: ``[*S]``.
+
+    Args:
+        dist: predicted probabilities of ``n_atom`` atoms evenly spaced in ``[v_min, v_max]``, ``[*S, n_atom]``.
+        next_dist: probabilities of the atoms in the next state, ``[*S, n_atom]``.
+        moved_atoms: where the target has these atoms, ``reward + discount * atom``, ``[*S, n_atom]``. Their mass is
+            put onto the fixed atoms. No gradient reaches it or ``next_dist``.
+
+    Raises:
+        AssertionError: ``dist`` holds no probabilities.
+    """
     if current_recording.get() is None and not bool((dist >= 0).all()):
         raise AssertionError("dist must hold probabilities: found a negative or NaN entry (were logits passed?)")
+    with torch.no_grad():
+        target = _project(moved_atoms, next_dist, v_min, v_max)
     # A probability may underflow to 0; its logarithm must stay finite.
     return -(target * dist.clamp_min(torch.finfo(dist.dtype).tiny).log()).sum(-1)
 
@@ -61,9 +76,8 @@ def dist_nstep_td_error(
     with torch.no_grad():
         support = torch.linspace(v_min, v_max, n_atom, dtype=dist.dtype, device=dist.device)
         probability = _at_action(next_n_dist, next_n_act)
-        target = td_target(reward, support.expand_as(probability), done, gamma, nstep, False, value_gamma)
-        projected = _project(target, probability, v_min, v_max)
-    per_sample = _cross_entropy(_at_action(dist, act), projected)
+        moved = td_target(reward, support.expand_as(probability), done, gamma, nstep, False, value_gamma)
+    per_sample = projected_cross_entropy(_at_action(dist, act), probability, moved, v_min, v_max)
     return weighted_mean(per_sample, weight), per_sample
 
 

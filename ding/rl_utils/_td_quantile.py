@@ -20,23 +20,22 @@ def evaluate_quantile_at_action(q_s: torch.Tensor, actions: torch.Tensor) -> tor
     return q_s.gather(-1, actions[:, None, None].expand(-1, q_s.shape[1], 1))
 
 
-def _quantile_huber(
-    tau: torch.Tensor, below: torch.Tensor, prediction: torch.Tensor, target: torch.Tensor, kappa: float
+def quantile_huber_loss(
+    prediction: torch.Tensor, target: torch.Tensor, tau: torch.Tensor, kappa: float = 1.0
 ) -> torch.Tensor:
-    """Quantile Huber loss of each pair: ``[B, M, M']``.
+    """Quantile Huber loss of each pair of a predicted and a target quantile (arXiv:1710.10044): ``[B, M, M']``.
 
     Args:
-        tau: fractions ``[B, M, 1]``; no gradient reaches them.
-        below: bool ``[B, M, M']``, where a target counts as below its prediction.
-        prediction: ``[B, M, 1]``.
-        target: ``[B, 1, M']``.
+        prediction: ``[B, M]``.
+        target: ``[B, M']``; no gradient reaches it.
+        tau: the fractions of the predicted quantiles, ``[B, M]`` or ``[M]``; no gradient reaches them.
         kappa: from which distance on the loss is linear.
     """
+    predicted, wanted = torch.broadcast_tensors(prediction.unsqueeze(-1), target.detach().unsqueeze(-2))
     with torch.no_grad():
-        weight = (tau - below.to(target.dtype)).abs_()
+        weight = (tau.unsqueeze(-1) - (wanted < predicted).to(target.dtype)).abs_()
         weight = weight if kappa == 1.0 else weight / kappa
     # One kernel instead of six over B * M * M' pairs, which are most of the work of an update.
-    predicted, wanted = torch.broadcast_tensors(prediction, target)
     return weight * functional.huber_loss(predicted, wanted, reduction="none", delta=kappa)
 
 
@@ -47,12 +46,11 @@ def qrdqn_nstep_td_error(data: Data, gamma: Gamma, nstep: int = 1, value_gamma: 
     action ``[B]``, reward ``[n, B]``, done and weight ``[B]``. Sum over target quantiles, mean over predicted ones.
     """
     q, next_n_q, action, next_n_action, reward, done, tau, weight = data
-    prediction = evaluate_quantile_at_action(q.transpose(1, 2), action)
+    prediction = evaluate_quantile_at_action(q.transpose(1, 2), action).squeeze(-1)
     with torch.no_grad():
         next_value = evaluate_quantile_at_action(next_n_q.transpose(1, 2), next_n_action).squeeze(-1)
         target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
-    target = target.unsqueeze(1)
-    per_sample = _quantile_huber(tau, target <= prediction, prediction, target, 1.0).sum(-1).mean(1)
+    per_sample = quantile_huber_loss(prediction, target, tau.squeeze(-1)).sum(-1).mean(1)
     return weighted_mean(per_sample, weight), per_sample
 
 
@@ -81,13 +79,11 @@ def fqf_nstep_td_error(
     N]``, the rest as for :func:`iqn_nstep_td_error`.
     """
     q, next_n_q, action, next_n_action, reward, done, quantiles_hats, weight = data
-    prediction = evaluate_quantile_at_action(q, action)
+    prediction = evaluate_quantile_at_action(q, action).squeeze(-1)
     with torch.no_grad():
         next_value = evaluate_quantile_at_action(next_n_q, next_n_action).squeeze(-1)
         target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
-    target = target.unsqueeze(1)
-    tau = quantiles_hats.unsqueeze(-1)
-    per_sample = _quantile_huber(tau, target < prediction, prediction, target, kappa).sum(1).mean(-1)
+    per_sample = quantile_huber_loss(prediction, target, quantiles_hats, kappa).sum(1).mean(-1)
     return weighted_mean(per_sample, weight), per_sample
 
 

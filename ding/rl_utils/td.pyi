@@ -5,6 +5,7 @@ from ding.rl_utils._td_dist import dist_1step_td_data as dist_1step_td_data
 from ding.rl_utils._td_dist import dist_1step_td_error as dist_1step_td_error
 from ding.rl_utils._td_dist import dist_nstep_td_data as dist_nstep_td_data
 from ding.rl_utils._td_dist import dist_nstep_td_error as dist_nstep_td_error
+from ding.rl_utils._td_dist import projected_cross_entropy as projected_cross_entropy
 from ding.rl_utils._td_quantile import evaluate_quantile_at_action as evaluate_quantile_at_action
 from ding.rl_utils._td_quantile import fqf_calculate_fraction_loss as fqf_calculate_fraction_loss
 from ding.rl_utils._td_quantile import fqf_nstep_td_data as fqf_nstep_td_data
@@ -13,6 +14,7 @@ from ding.rl_utils._td_quantile import iqn_nstep_td_data as iqn_nstep_td_data
 from ding.rl_utils._td_quantile import iqn_nstep_td_error as iqn_nstep_td_error
 from ding.rl_utils._td_quantile import qrdqn_nstep_td_data as qrdqn_nstep_td_data
 from ding.rl_utils._td_quantile import qrdqn_nstep_td_error as qrdqn_nstep_td_error
+from ding.rl_utils._td_quantile import quantile_huber_loss as quantile_huber_loss
 from ding.rl_utils._td_values import MSE as MSE
 from ding.rl_utils._td_values import bdq_nstep_td_error as bdq_nstep_td_error
 from ding.rl_utils._td_values import bootstrap as bootstrap

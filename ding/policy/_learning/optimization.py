@@ -20,6 +20,7 @@ from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyConfigError
 from ding.torch_utils import SGD, Adam, RMSprop
 from ding.torch_utils.lr_scheduler import LinearDecay
+from ding.torch_utils.threads import apply_fitted_num_threads
 from ding.utils.names import did_you_mean
 
 _AMP_TYPES = {"bfloat16": torch.bfloat16}
@@ -150,3 +151,17 @@ def _precision(amp: Any, device: str) -> Callable[[], AbstractContextManager[Any
         raise PolicyConfigError(f"policy.learn.amp must be None or 'bfloat16', found {amp!r}.{hint}")
     kind = torch.device(device).type
     return lambda: torch.autocast(kind, dtype=_AMP_TYPES.get(amp), enabled=bool(amp))
+
+
+def use_threads(setting: Any, model: torch.nn.Module, batch_size: int) -> None:
+    """Set the threads of torch to ``policy.num_threads``, or for None to what fits ``model``.
+
+    Raises:
+        PolicyConfigError: the setting is no positive number (a ``RuntimeError``).
+    """
+    if setting is None:
+        apply_fitted_num_threads(model, batch_size)
+    elif isinstance(setting, int) and not isinstance(setting, bool) and setting >= 1:
+        torch.set_num_threads(setting)
+    else:
+        raise PolicyConfigError(f"policy.num_threads must be a positive int or None, found {setting!r}")

@@ -39,7 +39,7 @@ class SequencePolicy(StochasticPolicy):
             done`` and ``null`` (1.0: a step that only fills the sequence up) ``[T, B]``. With ``reference_numerics``
             there is no ``null``.
         """
-        batch = self._preprocess_learn(sequence_batch(data))
+        batch = self._tensors(sequence_batch(data))
         shape = batch["done"].shape
         flat = {"reward", "null"} | ({"action"} if batch["action"].dtype is torch.int64 else set())
         for key in flat & batch.keys():

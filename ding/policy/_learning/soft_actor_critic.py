@@ -9,12 +9,11 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._learning.critics import ActorCriticModule, others
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import target_network
 from ding.policy._learning.temperature import Temperature
-from ding.policy._q_critic import ActorCriticModule, others
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import with_rates
 from ding.rl_utils import get_train_sample
 
 
@@ -77,6 +76,8 @@ class SoftActorCriticPolicy(Policy):
         "optimizer_policy": "_optimizer_policy",
     }
 
+    learn_rates = {"cur_lr_q": "_optimizer_q", "cur_lr_p": "_optimizer_policy"}
+
     _model: ActorCriticModule
     _unroll_len: int
 
@@ -110,7 +111,7 @@ class SoftActorCriticPolicy(Policy):
         """Change the network before the target network is copied from it."""
 
     def _update_temperature(self, log_prob: torch.Tensor) -> dict[str, torch.Tensor]:
-        """One step of the temperature, if it is learned; returns its loss."""
+        """One step of ``alpha`` on ``-mean alpha (log pi + target entropy)``, if it is learned; returns that loss."""
         if not self._cfg.learn.auto_alpha:
             return {}
         loss = self._temperature.loss(log_prob, self._target_entropy)
@@ -123,14 +124,7 @@ class SoftActorCriticPolicy(Policy):
         """One update of critics, actor and temperature on B samples, or several on as many times B; returns floats, and
         ``priority`` (B floats), or a list of such dicts.
         """
-        batch = self._preprocess_learn(data)
-        if not self._model.training:
-            self._model.train()
-        rates = {
-            "cur_lr_q": self._optimizer_q.param_groups[0]["lr"],
-            "cur_lr_p": self._optimizer_policy.param_groups[0]["lr"],
-        }
-        return with_rates(self._run_updates(batch, num_updates), rates)
+        return self._learn(data, num_updates)
 
     def _may_join_updates(self) -> bool:
         return not self._priority

@@ -1,0 +1,90 @@
+"""Values of discrete actions: what the losses of the value-based algorithms have in common.
+
+A network gives ``logit`` ``[B, N]``, the values of N actions, or a list of such for an action of several parts, one
+head for each. Values of chosen actions are ``[B]``, or ``[heads, B]``, so that rewards ``[B]`` meet their rows.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+
+from ding.torch_utils.math_helper import usable_mask
+
+Network = Callable[[Any], Mapping[str, Any]]
+"""Observations to ``logit`` ``[B, actions]``, and what else the algorithm's head gives."""
+
+Values: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
+"""Values ``[B, N]``, or a list of such per head."""
+
+
+class QLoss(NamedTuple):
+    """What the loss of a value-based algorithm returns; only ``loss`` carries gradients that are used."""
+
+    #: 0-d.
+    loss: torch.Tensor
+    #: Per sample, ``[B]``.
+    priority: torch.Tensor
+    #: Further values to log, each 0-d.
+    numbers: dict[str, torch.Tensor]
+
+
+def of_action(values: Values, action: Any) -> torch.Tensor:
+    """Return ``values`` at ``action``: ``[B]`` at int64 ``[B]``; ``[heads, B]`` of several heads, at a list of
+    actions or at int64 ``[B, heads]``.
+    """
+    if isinstance(values, torch.Tensor):
+        return values.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+    if isinstance(action, torch.Tensor):
+        action = action.reshape(len(action), len(values)).unbind(-1)
+    return torch.stack([of_action(head, taken) for head, taken in zip(values, action, strict=True)])
+
+
+def row_of_action(values: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+    """Return the rows of ``values`` ``[B, N, M]``, such as quantiles, at ``action`` int64 ``[B]``: ``[B, M]``."""
+    index = action.reshape(-1, 1, 1).expand(-1, 1, values.shape[-1])
+    return values.gather(1, index).squeeze(1)
+
+
+def greedy(values: Any, mask: Any = None) -> Any:
+    """Return the best allowed action of each row, int64 ``[B]``; a list of such for several heads.
+
+    Args:
+        values: ``[B, N]``, or a list of such per head.
+        mask: ``[B, N]``, 0 where an action is forbidden, or a list of such per head; None allows all.
+    """
+    if not isinstance(values, torch.Tensor):
+        masks = mask if isinstance(mask, list) else [mask] * len(values)
+        return [greedy(head, allowed) for head, allowed in zip(values, masks, strict=True)]
+    return (values if mask is None else values.masked_fill(usable_mask(mask) <= 0, -torch.inf)).argmax(-1)
+
+
+def weighted(values: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+    """Return ``values`` ``[..., B]`` times ``weight`` ``[B]``; None weighs them alike."""
+    return values if weight is None else weight * values
+
+
+def mean_of(values: Values) -> torch.Tensor:
+    """Return the mean of all values, 0-d and without gradients, to log."""
+    flat = values if isinstance(values, torch.Tensor) else torch.cat(list(values), dim=-1)
+    return flat.detach().mean()
+
+
+def next_action_mask(batch: Mapping[str, Any]) -> Any:
+    """``next_action_mask`` of the samples, or the ``action_mask`` of ``next_obs``, or None."""
+    mask, next_obs = batch.get("next_action_mask"), batch["next_obs"]
+    return next_obs.get("action_mask") if mask is None and isinstance(next_obs, Mapping) else mask
+
+
+def double_q_values(network: Network, target_network: Network, batch: Mapping[str, Any]) -> tuple[Any, torch.Tensor]:
+    """The output of the target network for the next observations, and the actions that the network would choose there
+    (double Q-learning, arXiv:1509.06461).
+    """
+    with torch.no_grad():
+        target = target_network(batch["next_obs"])
+        return target, greedy(network(batch["next_obs"])["logit"], next_action_mask(batch))
+
+
+def mean_values(logit: torch.Tensor, target_logit: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The means of all values of the network and of the target network, to log."""
+    return {"q_value": logit.detach().mean(), "target_q_value": target_logit.mean()}

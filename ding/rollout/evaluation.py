@@ -18,6 +18,7 @@ from ding.data.roles import EnvManager, EvalMode
 from ding.rollout.players import Game, Return, scalar, select
 from ding.rollout.record import ratio
 from ding.rollout.rollout import VectorStepper, as_network_input, drop_abnormal
+from ding.utils.messages import one_time_warning
 from ding.utils.nested import map_nested
 from ding.utils.seed import SeedTree
 
@@ -151,7 +152,7 @@ class VectorEvalMonitor:
         self._infos: list[list[Any]] = [[] for _ in range(env_num)]
         self._frames: list[list[list[np.ndarray]]] = [[[] for _ in range(quota)] for quota in self._quota]
         self._outputs: list[list[list[Any]]] = [[[] for _ in range(quota)] for quota in self._quota]
-        self._missing = n_episode
+        self._missing = self.num_episodes = n_episode
 
     def is_finished(self) -> bool:
         """Whether every env has played its share."""
@@ -288,6 +289,12 @@ class EvaluationRunner:
         self._endless = EndlessEpisodes(env.env_num, warn_steps)
         # Such a manager cannot leave out the envs that have played their share: what they do is ignored.
         self._steps_together = bool(getattr(env, "steps_together", False))
+        if monitor.num_episodes > env.env_num and not getattr(env, "seeds_each_episode", True):
+            one_time_warning(
+                "envs that reset themselves take a seed at the start of an evaluation only: further episodes of each "
+                f"env differ from evaluation to evaluation. With env.evaluator_env_num={monitor.num_episodes}, as many "
+                "as env.n_evaluator_episode, each episode has a seed of its own"
+            )
         self.num_env_steps = 0
         self.output: Mapping[int, Any] = {}
 

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 from easydict import EasyDict
+from gymnasium.vector import AutoresetMode
 
 from ding.bonus import DQNAgent
 from ding.data import BaseEnvTimestep
@@ -283,3 +284,50 @@ def test_an_agent_evaluates_on_the_same_distinct_episodes():
     assert found[0] == found[1]
     assert found[0].eval_value == pytest.approx(np.mean(expected))
     assert found[0].eval_value_std == pytest.approx(np.std(expected))
+
+
+@pytest.mark.parametrize(
+    ("mode", "n_episode", "warns"),
+    [
+        (AutoresetMode.SAME_STEP, 7, True),
+        (AutoresetMode.NEXT_STEP, 9, True),
+        (AutoresetMode.SAME_STEP, 3, False),
+        (AutoresetMode.DISABLED, 8, False),
+    ],
+)
+def test_envs_that_reset_themselves_are_warned_about(mode, n_episode, warns, caplog):
+    env = GymVectorEnvManager([lambda: gymnasium.vector.SyncVectorEnv([Drawn] * 3, autoreset_mode=mode)])
+    seed_evaluation(env, 7)
+    evaluator = evaluator_of(env, n_episode)
+    try:
+        found = [returns_of(evaluator) for _ in range(2)]
+    finally:
+        evaluator.close()
+    text = f"With env.evaluator_env_num={n_episode}, as many as env.n_evaluator_episode"
+    assert (text in caplog.text) == warns
+    if not warns:
+        assert sorted(found[0]) == sorted(found[1]) == pytest.approx(drawn_returns(7, n_episode))
+
+
+def test_games_of_ale_py_begin_from_the_seeds_of_their_episodes():
+    games = pytest.importorskip("ale_py.vector_env").AtariVectorEnv
+
+    def lasts(env_num, num_episodes):
+        """The last observations of the episodes, by which time the ball is in play."""
+        env = GymVectorEnvManager([partial(games, "pong", env_num, max_num_frames_per_episode=240, num_threads=1)])
+        seed_evaluation(env, 7)
+        env.launch()
+        seen: dict[int, np.ndarray] = {}
+        played = [0] * env_num
+        while len(seen) < num_episodes:
+            timesteps = env.step({env_id: np.array(0) for env_id in env.ready_obs})
+            for env_id in np.flatnonzero(timesteps.done).tolist():
+                seen[env_id + played[env_id] * env_num] = np.array(timesteps.obs[env_id])
+                played[env_id] += 1
+        env.close()
+        return [seen[index] for index in range(num_episodes)]
+
+    one, two = lasts(1, 3), lasts(2, 4)
+    for index in range(3):
+        np.testing.assert_array_equal(one[index], two[index])
+    assert len({frames.tobytes() for frames in two}) == 4

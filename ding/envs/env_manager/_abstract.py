@@ -172,6 +172,11 @@ class AbstractEnvManager(Configurable, ABC):
         if hasattr(self.action_space, "seed"):
             self.action_space.seed(first)
 
+    @property
+    def seeds_each_episode(self) -> bool:
+        """Whether each episode can start from a seed of its own, and not only the first one of each env."""
+        return True
+
     def seed_episodes(self, seed_of: Callable[[int], int] | None = None) -> None:
         """Make evaluations comparable: each episode since a reset of all envs has a fixed seed of its own.
 

@@ -117,6 +117,13 @@ class GymVectorEnvManager(AbstractEnvManager):
         self._steps_to_check = ref.steps_to_check if settings else 0
         self._rew_clip = settings and ref.rew_clip
 
+    @property
+    def seeds_each_episode(self) -> bool:
+        """See :attr:`AbstractEnvManager.seeds_each_episode`; False where the vector env resets its envs by itself."""
+        if self._venv is None or self._mode is AutoresetMode.DISABLED:
+            return True
+        return self._reset_rows is not None and rows_take_seeds(self._venv)
+
     # life
 
     def launch(self, reset_param: ResetParam = None) -> None:

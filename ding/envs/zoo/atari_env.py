@@ -1,15 +1,15 @@
 """Atari games (extra ``atari``), one at a time or many in one vector env."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from easydict import EasyDict
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import VectorEnv
 
 from ding.envs.env.default_wrapper import atari_wrappers
 from ding.envs.env.making import find_spec
+from ding.envs.env_manager._vector.ale import AleGames
 from ding.envs.env_manager.envpool_env_manager import PoolTask, pool_id
 from ding.envs.env_wrappers import FireResetWrapper
 from ding.envs.gymnasium_types import AnyEnv
@@ -87,7 +87,7 @@ class AtariEnv(ZooEnv):
         return cfg
 
 
-class _AleVector(VectorWrapper):
+class _AleVector(AleGames):
     """Frames as float32 in [0, 1], a seed per env, and resets of single envs."""
 
     obs_were_bytes = True
@@ -97,27 +97,16 @@ class _AleVector(VectorWrapper):
         single, batch = env.single_observation_space, env.observation_space
         self.single_observation_space = gymnasium.spaces.Box(0.0, 1.0, single.shape, np.float32)
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, batch.shape, np.float32)
-        self._lives = np.zeros(self.num_envs, dtype=np.int32)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Reset all games, or those of ``options['reset_mask']``."""
-        given = None if seed is None else [-1 if value is None else value for value in np.atleast_1d(seed)]
-        seeds = None if given is None else np.array(given, dtype=np.int64)
-        frames, infos = self.env.reset(seed=seeds, options=options)  # type: ignore[arg-type]
-        self._lives = infos["lives"]
+        """See :meth:`AleGames.reset`."""
+        frames, infos = super().reset(seed=seed, options=options)
         return _scaled(frames), infos
 
     def step(self, actions: Any) -> tuple[np.ndarray, Any, Any, Any, dict[str, Any]]:
         """Step all games."""
-        frames, rewards, terminated, truncated, infos = self.env.step(np.asarray(actions, dtype=np.int64))
-        self._lives = np.where(truncated, 0, infos["lives"])
-        return _scaled(frames), rewards, terminated, truncated, infos
-
-    def reset_rows(self, mask: np.ndarray, seeds: Sequence[int] | None = None) -> np.ndarray:
-        """Begin new games where the old ones are over, and not where only a life was lost; returns the frames."""
-        over = mask & (self._lives == 0)
-        seed = None if seeds is None else [seeds[row] for row in np.flatnonzero(over).tolist()]
-        return self.reset(seed=seed, options={"reset_mask": over})[0]
+        frames, *rest = super().step(actions)
+        return _scaled(frames), *rest
 
 
 def _scaled(frames: np.ndarray) -> np.ndarray:

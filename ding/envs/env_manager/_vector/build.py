@@ -19,6 +19,7 @@ from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.envs.env.making import find_spec
 from ding.envs.env_manager._columns import of_abnormal
+from ding.envs.env_manager._vector.ale import with_games
 from ding.envs.env_wrappers import GymToGymnasiumWrapper
 from ding.envs.env_wrappers._gym_api import accepts
 from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step
@@ -207,7 +208,7 @@ def _given(env_fn: Sequence[Callable[[], Any]], ref: VectorEnv, mode: str | None
         )
     if len(env_fn) not in (1, ref.num_envs):
         raise ValueError(f"{len(env_fn)} env functions, but the first made a VectorEnv of {ref.num_envs} envs")
-    return ref
+    return with_games(ref)
 
 
 def _inner_env(env: DingEnvWrapper) -> Any:
@@ -235,7 +236,7 @@ def _entry_point_obstacle(ref: DingEnvWrapper) -> str:
 
 def _by_entry_point(ref: DingEnvWrapper, num_envs: int) -> VectorEnv:
     spec = find_spec(str(ref.env_id))
-    return gymnasium.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **ref.env_kwargs)
+    return with_games(gymnasium.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **ref.env_kwargs))
 
 
 RowReset: TypeAlias = Callable[[np.ndarray, Sequence[int | None] | None], Any]

@@ -15,7 +15,7 @@ from ding.bonus.support import supported_algo
 from ding.config import ConfigFileError, ConfigTrustError
 from ding.config.own.reading import build_network, read_run_config
 from ding.config.sections import episodes_of_evaluation, without_workers
-from ding.entry.view.experiment import CONFIGS
+from ding.entry.view.experiment import CONFIGS, last_checkpoint
 from ding.utils import nearest
 
 
@@ -35,7 +35,8 @@ def load(
     Args:
         exp_dir: the experiment folder.
         env: another env, or that of a run whose config does not say how to make it.
-        checkpoint: path of a file, or its name in ``ckpt/``; by default the best.
+        checkpoint: path of a file, or its name in ``ckpt/``, or ``last``: that of the most train iterations; by
+            default the best.
         seed: of the agent.
         trust_config: import what the run needs, and execute a config with objects, also where it is not your own.
         model: the network of a run with ``model=``, where ``policy.model`` does not say how to make it.
@@ -65,6 +66,8 @@ def load(
     agent = by_type.get(policy_type, Agent)(
         env=env, seed=seed, exp_name=str(exp_dir), model=model, cfg=_for_agent(main, env)
     )
+    if checkpoint == "last":
+        checkpoint = str(last_checkpoint(exp_dir) or best_checkpoint_of(str(exp_dir)))
     if checkpoint is None:
         return agent.load(best_checkpoint_of(str(exp_dir)))
     inside = folder / "ckpt" / checkpoint

@@ -21,9 +21,10 @@ from ding.config.own.reading import import_if_own
 from ding.config.own.record import read_run_code, record_network
 from ding.config.sections import dig, episodes_of_evaluation, without_workers
 from ding.entry.serial.loop import DataPath, ReplayPath, SerialLoop, StopSignals
-from ding.entry.serial.parts import EnvSetting, SerialParts, env_class, serial_parts
+from ding.entry.serial.parts import EnvSetting, Kept, SerialParts, env_class, serial_parts
 from ding.entry.serial.reward_mode import check_unread_reward_model
-from ding.entry.serial.wandb_callback import WandbCallback
+from ding.entry.serial.run_state import note_stop
+from ding.entry.serial.wandb_callback import WandbCallback, wants_wandb
 from ding.entry.view.callbacks import Callbacks, RunCallback
 from ding.entry.view.experiment import next_steps
 from ding.entry.view.failure import failures_logged
@@ -88,6 +89,7 @@ class RunArguments:
     Args:
         expert_cfg: config of the expert of a pipeline that has one, like ``input_cfg``.
         expert_model: the expert's network; ``None``: the default of its policy.
+        kept: policy and buffer of the agent that trains.
     """
 
     input_cfg: InputConfig
@@ -103,6 +105,7 @@ class RunArguments:
     callbacks: Sequence[RunCallback] = ()
     expert_cfg: InputConfig | None = None
     expert_model: torch.nn.Module | None = None
+    kept: Kept | None = None
 
 
 def run_pipeline(data_path: Callable[..., DataPath], arguments: RunArguments) -> Policy:
@@ -141,7 +144,7 @@ class Run:
     def parts(self, with_buffer: bool = True, collects: bool = True) -> AbstractContextManager[SerialParts]:
         """Build envs, policy and workers; see ``serial_parts``."""
         given = self.arguments
-        settings = (given.dynamic_seed, with_buffer, collects, given.strict)
+        settings = (given.dynamic_seed, with_buffer, collects, given.strict, given.kept)
         return serial_parts(self.cfg, given.env_setting, given.model, *settings)
 
     def train(
@@ -164,7 +167,7 @@ class Run:
         """
         given = self.arguments
         callbacks = list(given.callbacks)
-        if parts.cfg.get("wandb_logger") and get_rank() == 0:
+        if wants_wandb(parts) and get_rank() == 0:
             callbacks.append(WandbCallback(parts))
         limit = given.max_train_iter if max_train_iter is None else max_train_iter
         loop = SerialLoop(parts, data, limit, given.max_env_step, self.view, self.signals, Callbacks(callbacks))
@@ -176,8 +179,13 @@ class Run:
                 raise RuntimeError(f"an env, a policy or a hook called sys.exit({error.code!r})") from error
             if self.signals.requested is not None:
                 checkpoint = str(loop.save())
-                sentence = f"stopped; go on with: {_resume_line(parts.cfg, status, mode, options)}"
+                note_stop(parts)
+                ways = [] if given.kept is None else ["train() of the agent"]
+                if given.kept is None or given.kept.config_makes_envs:
+                    ways.append(_resume_line(parts.cfg, status, mode, options))
+                sentence = f"stopped; go on with: {' or: '.join(ways)}"
                 raise RunInterrupted(self.signals.requested, checkpoint)
+            note_stop(parts)
             if get_rank() == 0:
                 write_run_result(status)
             sentence, ok = status.describe_end() + next_steps(status.exp_name), True
@@ -225,6 +233,8 @@ def opened_run(arguments: RunArguments, keep_folder: bool = False, estimates_rew
             strict=arguments.strict,
         )
         lock.take(cfg.exp_name)
+        if arguments.kept is not None:
+            arguments.kept.exp_name = cfg.exp_name
         with (
             unused_dir_removed(cfg.exp_name) if new_folder else contextlib.nullcontext(),
             failures_logged(cfg.exp_name),

@@ -118,7 +118,7 @@ def test_training_leaves_the_folder_of_a_run(trained) -> None:
     assert len(result["eval_value_raw"]) == 2
     assert Path("run/total_config.py").is_file()
     names = {path.name for path in Path("run/ckpt").iterdir()}
-    assert {"eval.pth.tar", "final.pth.tar", "iteration_0.pth.tar"} <= names
+    assert {"ckpt_best.pth.tar", "iteration_0.pth.tar", f"iteration_{trained.train_iter}.pth.tar"} <= names
     (curve,) = learning_curves(["run"])
     assert len(curve.steps) >= 2
     (losses,) = learning_curves(["run"], tag="learner_iter/total_loss_avg")
@@ -143,9 +143,12 @@ def test_a_signal_ends_the_iteration_and_training_goes_on_later(signum, raised, 
         agent.train(step=500)
     assert signal.getsignal(signum) is before
     assert 0 < agent.env_step < 100
-    assert json.loads(Path("run/result.json").read_text())["env_step"] == agent.env_step
+    status = json.loads(Path("run/status.json").read_text())
+    assert (status["state"], status["env_step"]) == ("stopped", agent.env_step)
+    # Its config does not say how to make the env, so that no command line can.
+    assert status["sentence"] == "stopped; go on with: train() of the agent"
     step, state = agent.env_step, weights(agent)
-    assert equal(weights(agent.load("run/ckpt/final.pth.tar")), state)
+    assert equal(weights(agent.load(f"run/ckpt/iteration_{agent.train_iter}.pth.tar")), state)
     agent.train(step=20)
     assert agent.env_step >= step + 20
 
@@ -314,6 +317,7 @@ def test_a_run_goes_to_wandb_where_the_config_asks_for_it(agent_type, monkeypatc
     wandb.run = SimpleNamespace(url="https://wandb/run")
     wandb.init = lambda *args, **kwargs: None
     wandb.log = lambda data, step=None: sent.append(data)
+    wandb.finish = lambda: None
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     switches = {"plot_logger": True}
     agent = agent_type("CartPole-v1", exp_name="run", cfg={"env": SMALL["env"], "wandb_logger": switches})
@@ -425,13 +429,14 @@ def test_a_policy_of_any_type_has_an_agent() -> None:
 
 def test_states_and_checkpoints(trained) -> None:
     by_state = DQNAgent("CartPole-v1", cfg=SMALL, policy_state_dict=trained.policy.learn_mode.state_dict())
-    by_path = DQNAgent("CartPole-v1", cfg=SMALL, policy_state_dict="run/ckpt/final.pth.tar")
+    last = f"run/ckpt/iteration_{trained.train_iter}.pth.tar"
+    by_path = DQNAgent("CartPole-v1", cfg=SMALL, policy_state_dict=last)
     assert equal(weights(by_state), weights(trained))
     assert equal(weights(by_path), weights(trained))
     acting = DQNAgent("CartPole-v1", cfg=SMALL, policy_state_dict=trained.policy.eval_mode.state_dict())
     assert equal(weights(acting), weights(trained))
     with pytest.raises(CheckpointError, match="no checkpoint of DQN for this network"):
-        DQNAgent("CartPole-v1", policy_state_dict="run/ckpt/final.pth.tar")
+        DQNAgent("CartPole-v1", policy_state_dict=last)
     with pytest.raises(CheckpointError, match="no checkpoint of DQN"):
         trained.load({"model": {}, "critic": {}})
     Path("broken.pth.tar").write_bytes(b"no checkpoint")

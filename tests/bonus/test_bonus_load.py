@@ -63,10 +63,11 @@ def test_an_agents_run_comes_back() -> None:
     before = trained(policy={"nstep": 3, "discount_factor": 0.9})
     agent = load_agent("run")
     assert (agent.cfg.policy.nstep, agent.cfg.policy.discount_factor) == (3, 0.9)
-    assert_same_state(agent, "run/ckpt/eval.pth.tar")
+    assert_same_state(agent, "run/ckpt/ckpt_best.pth.tar")
     assert agent.cfg.policy.model == before.cfg.policy.model
-    for checkpoint in ("final.pth.tar", "run/ckpt/final.pth.tar"):
-        assert_same_state(load_agent("run", checkpoint=checkpoint), "run/ckpt/final.pth.tar")
+    last = f"iteration_{before.train_iter}.pth.tar"
+    for checkpoint in (last, f"run/ckpt/{last}"):
+        assert_same_state(load_agent("run", checkpoint=checkpoint), f"run/ckpt/{last}")
 
 
 def test_a_task_comes_back_as_an_agent() -> None:
@@ -105,8 +106,7 @@ def test_a_parallel_run_comes_back_as_an_agent() -> None:
 
 def test_a_run_of_older_files_gives_its_newest_checkpoint() -> None:
     trained()
-    for name in ("eval", "final"):
-        remove_checkpoint(f"run/ckpt/{name}.pth.tar")
+    remove_checkpoint("run/ckpt/ckpt_best.pth.tar")
     state = read_file("run/ckpt/iteration_0.pth.tar")
     save_file("run/ckpt/iteration_7.pth.tar", {**state, "model": {k: v + 1 for k, v in state["model"].items()}})
     assert_same_state(load_agent("run"), "run/ckpt/iteration_7.pth.tar")

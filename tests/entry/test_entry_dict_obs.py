@@ -90,4 +90,4 @@ def test_an_agent(cls):
     obs = DictEnv.observation_space.sample()
     action = agent.predict(obs)
     assert DictEnv().action_space.contains(action)
-    np.testing.assert_array_equal(ding.load("a", checkpoint="final.pth.tar").predict(obs), agent.predict(obs))
+    np.testing.assert_array_equal(ding.load("a", checkpoint="last").predict(obs), agent.predict(obs))

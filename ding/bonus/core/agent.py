@@ -1,13 +1,15 @@
 """``Agent``: an algorithm, an env and an experiment folder in one object.
 
-experiment folder   ``<exp_name>/``: config, ``ckpt/``, ``log/``, ``result.json``; made by the first :meth:`Agent.train`
+experiment folder   ``<exp_name>/``, that of a serial run; made by the first :meth:`Agent.train`
 env step            one step of one collector env
 train iter          one optimisation step
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import signal
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,26 +24,29 @@ from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, model_section, wrappers_for
 from ding.bonus.core.joined_video import join_videos
 from ding.bonus.core.observations import network_batch_of
-from ding.bonus.core.training import Middleware, Trainer, learning_steps
+from ding.bonus.core.run_config import manager_section, run_config
 from ding.config import compile_config
 from ding.config.sections import dig
-from ding.data import DequeBuffer
-from ding.data.buffer.middleware import PriorityExperienceReplay
-from ding.data.roles import CollectMode, EnvManager, EvalMode, StateDict
+from ding.data.roles import EnvManager, StateDict
+from ding.entry.serial.loop import OnPolicyPath, ReplayPath
+from ding.entry.serial.parts import Kept, ReplayBuffer
 from ding.entry.serial.shape_check import check_model_shapes
-from ding.envs import BaseEnv, setup_ding_env_manager
+from ding.entry.serial_entry import RunArguments, run_pipeline
+from ding.envs import BaseEnv, create_env_manager
 from ding.envs.env.norms import defer_norms
 from ding.envs.env.old_ids import successor_of
 from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes
+from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy, create_policy
 from ding.policy.action_kind import check_action_kind
-from ding.rollout import seed_evaluation, statistics_of
+from ding.rollout import seed_evaluation, statistics_of, v1_interface
 from ding.utils import SeedTree, deep_merge_dicts
 from ding.utils.checkpoint import only_acts
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
+from ding.utils.seed import generator_states
 
 
 class CompleteConfig(dict[str, Any]):
@@ -68,11 +73,9 @@ class Agent:
         cfg: the compiled config.
         env: an env of this kind, for its spaces.
         policy: the policy with its learn, collect and eval modes.
-        buffer_: the replay buffer.
+        buffer_: the replay buffer; ``None`` before the first :meth:`train`, and of an on-policy algorithm.
         statistics: of observations and rewards, where the policy keeps some.
         given_model: ``model``; ``None`` for the policy's own.
-        env_step, train_iter: counts over all calls of :meth:`train`.
-        best_eval_value: mean return of the best evaluation in :meth:`train`, which :attr:`best` loads.
 
     Raises:
         AgentConfigError: neither an id nor an env; ``env_id`` contradicts ``cfg``; spaces that do not fit the
@@ -118,19 +121,16 @@ class Agent:
         self.exp_name: str = self.cfg.exp_name
         SeedTree(seed).seed_process("learner", use_cuda=self.cfg.policy.cuda)
         self.given_model = model
-        self.policy = self._make_policy(model)
-        norms, self.statistics = defer_norms(self.env), statistics_of(self.eval_mode)
+        fields = ["learn", "collect", "eval", "command"]
+        self.policy: Policy = create_policy(self.cfg.policy, model=model, enable_field=fields)
+        self._kept = Kept(self.policy, generator_states(), config_makes_envs=pattern.is_registered)
+        norms, self.statistics = defer_norms(self.env), statistics_of(self.policy.eval_mode)
         if norms is not None and self.statistics is not None:
             self.statistics.activate(norms)
-        if hasattr(self.policy.learn_mode, "get_attribute"):  # compact policies have none
-            model_used = self.policy.learn_mode.get_attribute("model")
-            check_action_kind(policy_type, model_used, self.env, getattr(self.policy, "acts_in_unit_range", False))
+        model_used = self.policy.learn_mode.get_attribute("model")
+        check_action_kind(policy_type, model_used, self.env, getattr(self.policy, "acts_in_unit_range", False))
         if model is None:
             check_model_shapes(type(self.policy), self.cfg.policy.model, self.env)
-        self.buffer_ = self._new_buffer()
-        self.env_step = 0
-        self.train_iter = 0
-        self.best_eval_value = -float("inf")
         if policy_state_dict is not None:
             self.load(policy_state_dict)
 
@@ -180,35 +180,40 @@ class Agent:
         return dict(cfg)
 
     def _compile(self, main: dict[str, Any], policy_type: str) -> EasyDict:
-        """The config with all defaults."""
+        """The config with all defaults, as a pipeline compiles it."""
         main["policy"].pop("type", None)
-        create = {
+        self._create = {
             "env": {"type": main["env"]["type"], "import_names": main["env"].get("import_names", ["ding.envs"])},
             "env_manager": {"type": "base"},
-            "policy": {"type": policy_type},
+            "policy": {"type": f"{policy_type}_command"},
         }
-        return compile_config(main, seed=self.seed, auto=True, create_cfg=create, save_cfg=False)
-
-    def _make_policy(self, model: torch.nn.Module | None) -> Policy:
-        return create_policy(self.cfg.policy, model=model, enable_field=["learn", "collect", "eval"])
-
-    @property
-    def eval_mode(self) -> EvalMode:
-        """How the policy acts without exploration."""
-        return self.policy.eval_mode
+        self._written_manager = dict(dig(main, "env", "manager"))
+        if "n_episode" in dig(main, "policy", "collect"):
+            self._create["collector"] = {"type": "episode", "get_train_sample": True}
+        return compile_config(main, seed=self.seed, auto=True, create_cfg=self._create, save_cfg=False)
 
     @property
-    def collect_mode(self) -> CollectMode:
-        """How the policy acts while it collects."""
-        return self.policy.collect_mode
+    def buffer_(self) -> ReplayBuffer | None:
+        """The replay buffer of the trainings."""
+        return self._kept.buffer
 
-    def collector(self, cfg: EasyDict, env: EnvManager) -> Middleware:
-        """Return the middleware that collects ``policy.collect.n_sample`` transitions."""
-        return StepCollector(cfg, self.policy.collect_mode, env, random_collect_size=0)
+    @property
+    def env_step(self) -> int:
+        """Env steps over all calls of :meth:`train`."""
+        return self._stopped("env_step", 0)
 
-    def learning_steps(self, env: EnvManager) -> Iterator[Middleware]:
-        """Yield the middleware from the envs to the update of the networks."""
-        return learning_steps(self, env)
+    @property
+    def train_iter(self) -> int:
+        """Train iterations over all calls of :meth:`train`."""
+        return self._stopped("train_iter", 0)
+
+    @property
+    def best_eval_value(self) -> float:
+        """Mean return of the best evaluation in :meth:`train`, which :attr:`best` loads; -inf before the first."""
+        return float(self._stopped("evaluator", {}).get("max_episode_return", -np.inf))
+
+    def _stopped(self, key: str, default: Any) -> Any:
+        return default if self._kept.stopped is None else self._kept.stopped[key]
 
     @classmethod
     def _pattern_and_base(
@@ -244,13 +249,6 @@ class Agent:
             base = {}
         return pattern, base
 
-    def _new_buffer(self) -> DequeBuffer:
-        policy = self.cfg.policy
-        buffer = DequeBuffer(int(policy.other.replay_buffer.get("replay_buffer_size", 10000)))
-        if policy.get("priority", False):
-            buffer.use(PriorityExperienceReplay(buffer, IS_weight=bool(policy.get("priority_IS_weight", False))))
-        return buffer
-
     def make_envs(self, caller: str, env_num: int | None, context: str | None, debug: bool) -> EnvManager:
         """Return a manager of ``env_num`` envs: processes of their own with ``context``, or for envs that show images.
 
@@ -261,9 +259,11 @@ class Agent:
             debug: run the envs in this process.
         """
         count = env_num or self.cfg.env[f"{caller}_env_num"]
-        heavy = len(getattr(self.env.observation_space, "shape", None) or ()) == 3
-        pattern: Any = self._pattern
-        return setup_ding_env_manager(pattern, count, context, debug or not (context or heavy), caller)
+        made = create_env_manager(self._manager(context, debug), [partial(self._pattern.clone, caller)] * count)
+        return v1_interface(made)
+
+    def _manager(self, context: str | None, debug: bool) -> EasyDict:
+        return manager_section(self.cfg.env.manager, self._written_manager, self.env, context, debug)
 
     # What it does.
 
@@ -278,11 +278,12 @@ class Agent:
         debug: bool = False,
         wandb_sweep: bool = False,
     ) -> TrainingReturn:
-        """Train until the mean evaluation return reaches ``env.stop_value``, or for ``step`` env steps.
+        """Train with a serial pipeline until the mean evaluation return reaches ``env.stop_value``, or for ``step``
+        env steps.
 
-        A second call goes on, with the next ``step`` env steps. The folder has the files of a serial run:
-        ``total_config.py``, ``ckpt/eval.pth.tar`` (the best), ``ckpt/final.pth.tar``, ``log/serial`` with the curves
-        (``ding plot``), ``result.json``. With ``cfg.wandb_logger`` the run goes to Weights & Biases, too.
+        A second call continues in the same folder, with the next ``step`` env steps. The folder, the lock on it, the
+        lines that are shown, and what ``ding -m serial --resume`` does with it, are those of
+        :func:`ding.entry.serial_pipeline`. With ``cfg.wandb_logger`` the run goes to Weights & Biases, too.
 
         Args:
             step: env steps.
@@ -293,23 +294,35 @@ class Agent:
             debug: run the envs in this process.
             wandb_sweep: whether the run is part of a sweep of Weights & Biases.
 
-        A first Ctrl-C ends the training after the iteration, with the checkpoint ``final``; another call goes on.
+        A first Ctrl-C ends the training with a snapshot; another call continues.
 
         Raises:
             AgentConfigError: ``step`` is not positive.
+            ExperimentDirError: another run lasts in the folder in which this one would continue.
             KeyboardInterrupt: after Ctrl-C.
             RunInterrupted: after SIGTERM (a ``SystemExit``).
         """
         if step < 1:
             raise AgentConfigError(f"step must be at least 1 env step, got {step}")
-        trainer = Trainer(self, n_iter_log_show, n_iter_save_ckpt, wandb_sweep)
-        collector_env = self.make_envs("collector", collector_env_num, context, debug)
-        evaluator_env = self.make_envs("evaluator", evaluator_env_num, context, debug)
+        numbers = {"collector_env_num": collector_env_num, "evaluator_env_num": evaluator_env_num}
+        hooks = {"log_show_after_iter": n_iter_log_show, "save_ckpt_after_iter": n_iter_save_ckpt}
+        continues = self._kept.stopped is not None
+        main = run_config(self.cfg, numbers, self._manager(context, debug), hooks, continues)
+        self._create["env_manager"]["type"] = main.env.manager.type
+        self._kept.wandb_sweep = wandb_sweep
+        setting, limit = self._pattern.setting(main.env), self.env_step + step
+        arguments = RunArguments(
+            (main, self._create), self.seed, setting, self.given_model, max_env_step=limit, kept=self._kept
+        )
         try:
-            return TrainingReturn(wandb_url=trainer.run(step, collector_env, evaluator_env))
+            run_pipeline(OnPolicyPath if main.policy.on_policy else ReplayPath, arguments)
+        except RunInterrupted as interrupted:
+            if interrupted.signum != signal.SIGINT:
+                raise
+            raise KeyboardInterrupt(f"stopped; train() goes on, and the snapshot is {interrupted.checkpoint}") from None
         finally:
-            collector_env.close()
-            evaluator_env.close()
+            self.exp_name = self.cfg.exp_name = self._kept.exp_name or self.exp_name
+        return TrainingReturn(wandb_url=self._kept.wandb_url)
 
     def deploy(
         self,
@@ -364,7 +377,7 @@ class Agent:
             env.close()
 
     def _play(self, env: EnvManager, num_episodes: int) -> EvalReturn:
-        monitor, _ = play_episodes(env, self.eval_mode, num_episodes, False, {})
+        monitor, _ = play_episodes(env, self.policy.eval_mode, num_episodes, False, {})
         returns = monitor.get_episode_return()
         return EvalReturn(np.float32(np.mean(returns)), np.float32(np.std(returns)))
 
@@ -401,7 +414,7 @@ class Agent:
         try:
             ctx = OnlineRLContext(collect_kwargs=self._greedy())
             with Task().start(ctx=ctx), self.statistics.frozen() if self.statistics else nullcontext():
-                collector = self.collector(cfg, env)
+                collector = StepCollector(cfg, self.policy.collect_mode, env)
                 # The starts of the training are not played again.
                 env.seed(SeedTree(self.seed).env_seeds(env.env_num, "demonstrator"))
                 collector(ctx)
@@ -437,7 +450,7 @@ class Agent:
     def policy_actions(self, obs: Any, deterministic: bool = True) -> tuple[list[Any], bool]:
         """Return the actions of :meth:`predict` as the policy puts them out, and whether it is a single one."""
         batch, is_single = network_batch_of(obs, self.env, self.statistics)
-        mode: Any = self.eval_mode if deterministic else self.collect_mode
+        mode: Any = self.policy.eval_mode if deterministic else self.policy.collect_mode
         outputs = mode.forward(batch, **({} if deterministic else self._greedy()))
         mode.reset(None)
         return [outputs[number]["action"] for number in range(len(batch))], is_single

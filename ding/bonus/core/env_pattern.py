@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 
 from ding.bonus.common import AgentConfigError
+from ding.entry.serial.parts import EnvSetting
 from ding.envs import BaseEnv, DingEnvWrapper
 
 AnyEnv = str | gymnasium.Env[Any, Any] | BaseEnv | Callable[[], Any]
@@ -51,6 +52,20 @@ class EnvPattern:
             return _copied(env)
         made = _copied(env) if isinstance(env, gymnasium.Env) else env()
         return made if isinstance(made, BaseEnv) else DingEnvWrapper(made, self._cfg, caller=caller)
+
+    def setting(self, env_cfg: Mapping[str, Any]) -> EnvSetting:
+        """Return what makes ``collector_env_num`` and ``evaluator_env_num`` envs, as pipelines take it."""
+        numbers = [int(env_cfg[f"{caller}_env_num"]) for caller in ("collector", "evaluator")]
+        return self.made_for, ["collector"] * numbers[0], ["evaluator"] * numbers[1]
+
+    def made_for(self, cfg: str) -> BaseEnv:
+        """As :meth:`clone`; ``cfg`` is what pipelines call the argument of an env."""
+        return self.clone(cfg)
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether a config can name the env."""
+        return isinstance(self._env, str)
 
     @property
     def env_id(self) -> str | None:

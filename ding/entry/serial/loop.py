@@ -31,7 +31,7 @@ from ding.data.roles import Samples
 from ding.data.transition_batch import joined_samples
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_saver import RunSaver
-from ding.entry.serial.run_state import load_run_state
+from ding.entry.serial.run_state import load_run_state, take_up_stop
 from ding.entry.utils import random_collect
 from ding.entry.view.callbacks import Callbacks
 from ding.entry.view.status import Evaluations, RunStatus
@@ -337,6 +337,7 @@ class SerialLoop:
         if self._signals.requested is None:
             learner.call_hook("after_run")
             self._callbacks.ended(self.status())
+        self._show()
         return self.status()
 
     def status(self) -> RunStatus:
@@ -358,12 +359,13 @@ class SerialLoop:
         )
 
     def _resume(self) -> None:
-        """Go on from the checkpoint that the learner loaded."""
+        """Go on from the checkpoint that the learner loaded, or from where the last run of the agent ended."""
         parts = self._parts
-        parts.collector.envstep = max(0, parts.learner.collector_envstep)
-        checkpoint = parts.cfg.policy.learn.learner.get("hook", {}).get("load_ckpt_before_run")
-        if checkpoint and not load_run_state(checkpoint, parts):
-            logger.info("there is no saved state beside %s; the replay buffer is filled anew", checkpoint)
+        if not take_up_stop(parts):
+            parts.collector.envstep = max(0, parts.learner.collector_envstep)
+            checkpoint = parts.cfg.policy.learn.learner.get("hook", {}).get("load_ckpt_before_run")
+            if checkpoint and not load_run_state(checkpoint, parts):
+                logger.info("there is no saved state beside %s; the replay buffer is filled anew", checkpoint)
         self._last_state_iter = parts.learner.train_iter
         if isinstance(parts.evaluator, SerialEvaluator) and parts.evaluator.best is not None:
             self._evaluations.note_best(parts.evaluator.best)

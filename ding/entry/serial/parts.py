@@ -20,6 +20,7 @@ from ding.policy import Policy, create_policy, get_policy_cls
 from ding.policy.action_kind import check_action_kind
 from ding.rollout import seed_evaluation
 from ding.utils import LazyWriter, SeedTree, get_rank
+from ding.utils.seed import set_generator_states
 from ding.worker import (
     BaseLearner,
     BaseSerialCommander,
@@ -101,6 +102,32 @@ class ReplayBuffer(Buffer, Protocol):
 
 
 @dataclass
+class Kept:
+    """What outlives the runs of an agent, which trains again and again.
+
+    Attributes:
+        policy: is used as it is, and not made anew.
+        random: states of the global generators after the policy was made.
+        buffer: the replay buffer; ``None`` before the first run, and without one.
+        stopped: how the last run ended, see :func:`ding.entry.serial.run_state.copied_state`; ``None`` before the
+            first.
+        exp_name: the experiment folder of the last run.
+        wandb_url: its page at Weights & Biases; empty without one.
+        wandb_sweep: whether runs belong to a sweep of Weights & Biases.
+        config_makes_envs: whether the config says how to make the envs, so that another process can resume a run.
+    """
+
+    policy: Policy
+    random: dict[str, Any]
+    buffer: ReplayBuffer | None = None
+    stopped: StateDict | None = None
+    exp_name: str | None = None
+    wandb_url: str = ""
+    wandb_sweep: bool = False
+    config_makes_envs: bool = True
+
+
+@dataclass
 class SerialParts:
     """What a serial loop works with. Close it through the context manager that made it.
 
@@ -121,6 +148,8 @@ class SerialParts:
     collector_role: str = "collector"
     #: What else a saved run consists of, by its name there.
     saved: dict[str, HasState] = field(default_factory=dict)
+    #: Of a run of an agent.
+    kept: Kept | None = None
 
 
 @contextlib.contextmanager
@@ -132,6 +161,7 @@ def serial_parts(
     with_buffer: bool = True,
     collects: bool = True,
     strict: bool = False,
+    kept: Kept | None = None,
 ) -> Iterator[SerialParts]:
     """Build envs, policy and workers, and close what was built when the block ends, in whatever way it ends.
 
@@ -143,12 +173,13 @@ def serial_parts(
         with_buffer: whether there is a replay buffer.
         collects: whether there is a collector with its envs; without one the policy has learn and eval mode only.
         strict: see :func:`check_model_shapes`.
+        kept: policy and buffer of an agent, which stay open.
 
     Raises:
         ConfigValueError: the shapes of ``policy.model`` do not fit the env.
     """
     with contextlib.ExitStack() as ends:
-        yield _build(cfg, env_setting, model, dynamic_seed, with_buffer, collects, strict, ends)
+        yield _build(cfg, env_setting, model, dynamic_seed, with_buffer, collects, strict, kept, ends)
 
 
 def _build(
@@ -159,6 +190,7 @@ def _build(
     with_buffer: bool,
     collects: bool,
     strict: bool,
+    kept: Kept | None,
     ends: contextlib.ExitStack,
 ) -> SerialParts:
     if with_buffer and collects:
@@ -174,11 +206,9 @@ def _build(
         collector_seeds = seeds.env_seeds(collector_env.env_num, "collector", process=rank)
         collector_env.seed(collector_seeds, dynamic_seed=dynamic_seed)
     seed_evaluation(evaluator_env, cfg.seed)
-    seeds.seed_process("learner", process=rank, use_cuda=cfg.policy.cuda)
-    fields = ["learn", "collect", "eval", "command"] if collects else ["learn", "eval"]
     if model is None:
         check_obs_shape(get_policy_cls(cfg.policy), cfg.policy.model, evaluator_env)
-    policy = create_policy(cfg.policy, model=model, enable_field=fields)
+    policy: Any = _policy(cfg, model, seeds, rank, collects, kept)
     model_used = policy.learn_mode.get_attribute("model")
     check_action_kind(cfg.policy.type, model_used, evaluator_env, getattr(policy, "acts_in_unit_range", False))
     if model is None:
@@ -200,16 +230,39 @@ def _build(
     if model is None:
         for env in [collector_env, evaluator_env] if collects else [evaluator_env]:
             check_observations(type(policy), cfg.policy.model, env)
-    buffer_cfg = cfg.policy.other.replay_buffer
-    make_buffer = MultiReplayBuffer if buffer_cfg.get("multi_buffer", False) else create_buffer
-    buffer: Any = make_buffer(buffer_cfg, **common) if with_buffer else None
-    if buffer is not None:
-        ends.callback(buffer.close)
+    buffer = _replay_buffer(cfg, common, kept, ends) if with_buffer else None
     commander = BaseSerialCommander(
         cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode if collects else None
     )
     trained_in = collector_env if collects else evaluator_env
-    return SerialParts(cfg, policy, learner, collector, evaluator, buffer, commander, trained_in, evaluator_env)
+    workers = (learner, collector, evaluator, buffer, commander)
+    return SerialParts(cfg, policy, *workers, trained_in, evaluator_env, kept=kept)
+
+
+def _policy(
+    cfg: EasyDict, model: torch.nn.Module | None, seeds: SeedTree, rank: int, collects: bool, kept: Kept | None
+) -> Policy:
+    """Return a new policy or that of an agent; the global generators are in the states in which it was made."""
+    if kept is not None:
+        set_generator_states(kept.random)
+        return kept.policy
+    seeds.seed_process("learner", process=rank, use_cuda=cfg.policy.cuda)
+    fields = ["learn", "collect", "eval", "command"] if collects else ["learn", "eval"]
+    policy: Policy = create_policy(cfg.policy, model=model, enable_field=fields)
+    return policy
+
+
+def _replay_buffer(cfg: EasyDict, common: dict[str, Any], kept: Kept | None, ends: contextlib.ExitStack) -> Any:
+    """Return a new replay buffer, which ends with the parts; that of an agent is made once and ends with it."""
+    if kept is not None and kept.buffer is not None:
+        return kept.buffer
+    section = cfg.policy.other.replay_buffer
+    buffer: Any = (MultiReplayBuffer if section.get("multi_buffer", False) else create_buffer)(section, **common)
+    if kept is None:
+        ends.callback(buffer.close)
+    else:
+        kept.buffer = buffer
+    return buffer
 
 
 def env_managers(

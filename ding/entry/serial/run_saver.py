@@ -13,9 +13,9 @@ from typing import Any
 
 from ding.data.safe_file import SafeFileError, write_tree
 from ding.data.tree_codec import encode_tree
-from ding.entry.serial.ongoing import ongoing_state, restart_envs
+from ding.entry.serial.ongoing import restart_envs
 from ding.entry.serial.parts import SerialParts
-from ding.entry.serial.run_state import FILE_KIND, STATE, evaluate_anew, state_of
+from ding.entry.serial.run_state import FILE_KIND, STATE, copied_state, evaluate_anew
 from ding.entry.serial.snapshot_folders import own_folder
 from ding.utils import get_rank, get_world_size
 from ding.utils.checkpoint import CLASSIC_SUFFIX, LEARNER, keep_newest, write_parts
@@ -60,11 +60,10 @@ class RunSaver:
         classic = f"iteration_{learner.train_iter}{CLASSIC_SUFFIX}"
         learner.save_checkpoint(classic)
         folder = Path(parts.cfg.exp_name) / "ckpt" / f"snapshot_{learner.train_iter}"
-        ongoing, episodes = ongoing_state(parts)
+        state, episodes = copied_state(parts)
         if episodes not in (self._episodes, "go on"):
             logger.info("the envs do not go on from a snapshot, their episodes %s", episodes)
         self._episodes = episodes
-        state = {**_copied_state(parts), "ongoing": ongoing}
         notes = {
             "train_iter": learner.train_iter,
             "env_step": int(parts.collector.envstep),
@@ -99,15 +98,6 @@ class RunSaver:
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
-
-
-def _copied_state(parts: SerialParts) -> dict[str, Any]:
-    state: dict[str, Any] = {"random": generator_states(), "cfg_seed": int(parts.cfg.seed)}
-    for key in ("collector", "evaluator"):
-        state[key] = copy.deepcopy(state_of(getattr(parts, key)))
-    # A buffer gives copies.
-    state["buffer"] = state_of(parts.buffer)
-    return state | {key: copy.deepcopy(one.state_dict()) for key, one in parts.saved.items()}
 
 
 def _writer_of_learner(parts: SerialParts, classic: Path) -> Callable[[str], object]:

@@ -11,12 +11,14 @@ of the two, and why.
 
 from __future__ import annotations
 
+import copy
 import logging
 from pathlib import Path
 from typing import Any
 
+from ding.data.roles import StateDict
 from ding.data.safe_file import SafeFileError, read_tree
-from ding.entry.serial.ongoing import load_ongoing
+from ding.entry.serial.ongoing import load_ongoing, ongoing_state
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.snapshot_folders import good_snapshots, own_folder
 from ding.rollout import seed_evaluation
@@ -27,7 +29,7 @@ from ding.utils.checkpoint import (
     read_manifest,
 )
 from ding.utils.file_helper import FileRefusedError
-from ding.utils.seed import set_generator_states
+from ding.utils.seed import generator_states, set_generator_states
 from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME, SerialEvaluator
 
 logger = logging.getLogger("ding.entry")
@@ -59,6 +61,31 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
         raise FileRefusedError(f"the saved state {folder} is refused: {error}; {offer}") from error
     except FileNotFoundError:
         return False
+    take_up(state, parts, str(folder))
+    return True
+
+
+def copied_state(parts: SerialParts, with_buffer: bool = True) -> tuple[StateDict, str]:
+    """Return a copy of all that a run needs to go on, but the learner; and what becomes of the ongoing episodes.
+
+    Args:
+        with_buffer: whether the replay buffer is part of it.
+    """
+    ongoing, episodes = ongoing_state(parts)
+    state: dict[str, Any] = {"random": generator_states(), "cfg_seed": int(parts.cfg.seed), "ongoing": ongoing}
+    for key in ("collector", "evaluator"):
+        state[key] = copy.deepcopy(state_of(getattr(parts, key)))
+    # A buffer gives copies.
+    state["buffer"] = state_of(parts.buffer) if with_buffer else None
+    return state | {key: copy.deepcopy(one.state_dict()) for key, one in parts.saved.items()}, episodes
+
+
+def take_up(state: StateDict, parts: SerialParts, source: str) -> None:
+    """Go on from a :func:`copied_state`.
+
+    Args:
+        source: where it comes from, for messages.
+    """
     for key in ("collector", "evaluator", "buffer"):
         if state[key] is not None:
             getattr(parts, key).load_state_dict(state[key])
@@ -70,10 +97,28 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
             one.load_state_dict(state[key])
         else:
             # The snapshot is older than this part of it, or the part had no safe form.
-            logger.warning("the saved state %s holds no %s, which is not taken up", folder, key.replace("_", " "))
+            logger.warning("the saved state %s holds no %s, which is not taken up", source, key.replace("_", " "))
     # Older snapshots have no ongoing episodes.
     load_ongoing(parts, state.get("ongoing"))
     evaluate_anew(parts, state["random"])
+
+
+def note_stop(parts: SerialParts) -> None:
+    """Keep how the run of an agent ended, for its next one; the policy and the buffer are kept as they are."""
+    if parts.kept is not None:
+        state, _ = copied_state(parts, with_buffer=False)
+        counts = {"train_iter": parts.learner.train_iter, "env_step": int(parts.collector.envstep)}
+        parts.kept.stopped = {**state, **counts}
+
+
+def take_up_stop(parts: SerialParts) -> bool:
+    """Go on from where the last run of the agent ended; returns whether there was one."""
+    if parts.kept is None or parts.kept.stopped is None:
+        return False
+    state = parts.kept.stopped
+    parts.learner.last_iter.update(state["train_iter"])
+    parts.learner.collector_envstep = parts.collector.envstep = state["env_step"]
+    take_up(state, parts, "of the run before")
     return True
 
 

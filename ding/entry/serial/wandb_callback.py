@@ -13,6 +13,11 @@ from ding.framework.middleware import wandb_online_logger
 from ding.utils import require_extra
 
 
+def wants_wandb(parts: SerialParts) -> bool:
+    """Whether the config, or the sweep to which an agent belongs, asks for Weights & Biases."""
+    return bool(parts.cfg.get("wandb_logger")) or (parts.kept is not None and parts.kept.wandb_sweep)
+
+
 class WandbCallback(RunCallback):
     """Sends the numbers of the learner and of the evaluations, by env step, and what else the switches ask for.
 
@@ -29,23 +34,31 @@ class WandbCallback(RunCallback):
         self._wandb: Any = require_extra("wandb", "wandb")
         cfg, learn = parts.cfg, parts.policy.learn_mode
         self._learner, self._names = parts.learner, list(learn.monitor_vars())
+        self._kept = parts.kept
         self._log = wandb_online_logger(
             record_path=str(Path(cfg.exp_name) / "videos"),
-            cfg=cfg.wandb_logger,
+            cfg=cfg.get("wandb_logger"),
             exp_config=cfg,
             metric_list=self._names,
             env=parts.evaluator_env,
             model=learn.get_attribute("model"),
             anonymous=True,
             project_name=Path(cfg.exp_name).name,
+            wandb_sweep=self._kept is not None and self._kept.wandb_sweep,
         )
 
     def on_evaluation(self, status: RunStatus) -> None:
-        self._log(self._context(status, evaluated=True))
+        self._send(status, evaluated=True)
 
     def on_end(self, status: RunStatus) -> None:
-        self._log(self._context(status, evaluated=False))
+        self._send(status, evaluated=False)
         self._wandb.finish()
+
+    def _send(self, status: RunStatus, evaluated: bool) -> None:
+        context = self._context(status, evaluated)
+        self._log(context)
+        if self._kept is not None:
+            self._kept.wandb_url = str(context.wandb_url)
 
     def _context(self, status: RunStatus, evaluated: bool) -> OnlineRLContext:
         value, monitor = status.last_return if evaluated else None, self._learner.monitor

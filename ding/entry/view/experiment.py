@@ -65,8 +65,12 @@ def best_checkpoint(exp_dir: str | Path) -> Path | None:
         for folder in folders:
             if (folder / name).is_file():
                 return folder / name
-    numbered = [path for folder in folders for path in folder.glob("*.pth.tar")]
-    return max(numbered, key=progress_of, default=None)
+    return last_checkpoint(exp_dir)
+
+
+def last_checkpoint(exp_dir: str | Path) -> Path | None:
+    """The checkpoint of an experiment folder that has the most train iterations; ``None`` without one."""
+    return max(Path(exp_dir).glob("ckpt*/*.pth.tar"), key=progress_of, default=None)
 
 
 def next_steps(exp_dir: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""``compile_config_parallel``: the three configs of the parallel mode, merged with defaults and checked, as one."""
+"""The configs of the parallel mode: ``compile_config_parallel`` merges three with defaults, and checks them."""
 
 import os
 from collections.abc import Mapping

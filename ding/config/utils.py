@@ -14,10 +14,10 @@ from easydict import EasyDict
 
 from ding.config.checks.parallel import check_communication_mode, checked_port
 from ding.config.errors import ConfigValueError
-from ding.config.parallel_samples import parallel_test_create_config as parallel_test_create_config
-from ding.config.parallel_samples import parallel_test_main_config as parallel_test_main_config
-from ding.config.parallel_samples import parallel_test_system_config as parallel_test_system_config
 from ding.config.per_collector import own_env
+from ding.config.testing import parallel_test_create_config as parallel_test_create_config
+from ding.config.testing import parallel_test_main_config as parallel_test_main_config
+from ding.config.testing import parallel_test_system_config as parallel_test_system_config
 from ding.utils.system_helper import find_free_port
 
 DEFAULT_HOST = "127.0.0.1"
@@ -204,3 +204,18 @@ def parallel_transform_k8s(
         result.coordinator[kind] = EasyDict()
     cfg.system = result
     return cfg
+
+
+def env_number(variable: str) -> int | None:
+    """Return the number in an environment variable, ``None`` when it is not set.
+
+    Raises:
+        ConfigValueError: it holds something else.
+    """
+    text = os.environ.get(variable)
+    if text is None:
+        return None
+    if not text.isdigit():
+        what = "a port number" if variable.endswith("_PORT") else "a whole number"
+        raise ConfigValueError(f"the environment variable {variable} must be {what}, got {text!r}")
+    return int(text)

@@ -18,20 +18,21 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.config.experiment_dir import ExperimentLock
-from ding.config.utils import Hosts
+from ding.config.utils import Hosts, env_number
 from ding.entry.distributed.config import (
     WorkerOptions,
     auto_folders,
     coordinator_of,
-    env_number,
     load_config,
     read_given,
     run_token,
     section_of,
     write_prepared,
 )
-from ding.entry.distributed.group import dist_launch_learner_aggregator as dist_launch_learner_aggregator
-from ding.entry.distributed.group import dist_launch_spawn_learner as dist_launch_spawn_learner
+from ding.entry.distributed.learner_group_commands import (
+    dist_launch_learner_aggregator as dist_launch_learner_aggregator,
+)
+from ding.entry.distributed.learner_group_commands import dist_launch_spawn_learner as dist_launch_spawn_learner
 from ding.entry.distributed.replicas import dist_add_replicas as dist_add_replicas
 from ding.entry.distributed.replicas import dist_delete_replicas as dist_delete_replicas
 from ding.entry.distributed.replicas import dist_restart_replicas as dist_restart_replicas

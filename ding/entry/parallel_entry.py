@@ -1,4 +1,4 @@
-"""``parallel_pipeline``: a coordinator, learners and collectors, each a process of its own, on this machine."""
+"""The parallel mode as it is called: ``parallel_pipeline``, with all processes on this machine."""
 
 import logging
 import os

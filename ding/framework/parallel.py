@@ -1,4 +1,4 @@
-"""The messenger of a process in a run of several: events by topic over a message queue, and the start of such a run.
+"""``Parallel``, which belongs to tasks and not to the parallel mode: their messenger, and the start of their processes.
 
 node          a process of the run; its number is ``node_id``
 topology      who dials whom. ``mesh``: each node all nodes before it. ``star``: each node the first one. ``alone``:

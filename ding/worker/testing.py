@@ -1,9 +1,13 @@
 """Test doubles for workers: policies without a network and env managers without envs, which record their calls.
 
+:class:`NaiveCollector` and :class:`NaiveLearner` answer a coordinator without an env or a network.
+
 :class:`ScriptedPolicy` speaks the classic per-env dicts, :class:`BatchedScriptedPolicy` the same in columns;
 :class:`ScriptedEnvManager` either.
 """
 
+import os
+import threading
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +17,12 @@ import torch
 from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, batched, roles
+from ding.interaction import Slave, TaskFail
+from ding.utils.file_helper import save_file
+
+# So many data tasks a naive collector does, and so many infos a naive learner gives before it is done.
+_DATA_TASKS = 19
+_INFOS_BEFORE_DONE = 5
 
 
 class ScriptedPolicy:
@@ -334,3 +344,108 @@ class ScriptedEnvManager:
     def close(self) -> None:
         """Close the manager."""
         self.closed = True
+
+
+class NaiveCollector(Slave):
+    """A slave that answers the tasks of a coordinator as a collector would.
+
+    The first 19 data tasks give one transition each, in the file ``./<prefix>_<task id>_<number>``; the 20th says that
+    the collector is done. There is nothing to close: ``collector_close_task`` is an unknown task.
+
+    Args:
+        prefix: begins the names of the files.
+    """
+
+    def __init__(self, *args: Any, prefix: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._prefix = prefix
+        self._task_info: dict[str, Any] = {}
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def _process_task(self, task: Mapping[str, Any]) -> Any:
+        """Do a task; raises :class:`TaskFail` for an unknown one."""
+        name = task["name"]
+        if name == "resource":
+            return {"cpu": "20", "gpu": "1"}
+        if name == "collector_start_task":
+            with self._lock:
+                self._task_info = dict(task["task_info"])
+                self._count = 0
+            return {"message": "collector task has started"}
+        if name == "collector_data_task":
+            with self._lock:
+                self._count += 1
+                return self._data(self._count)
+        raise TaskFail(result={"message": "task name error"}, message=f"illegal collector task <{name}>")
+
+    def _data(self, number: int) -> dict[str, Any]:
+        """The answer to the data task of this number, in the original form and in that of references."""
+        ids = {"task_id": self._task_info["task_id"], "buffer_id": self._task_info["buffer_id"]}
+        if number > _DATA_TASKS:
+            info = {"collector_done": True, "cur_episode": 1, "cur_step": 314, "cur_sample": 314}
+            return {**ids, **info, "seq": _DATA_TASKS, "refs": [], "info": info}
+        data_id = f"{self._prefix}_{ids['task_id']}_{number}"
+        save_file(f"./{data_id}", self._get_timestep())
+        ref = {"seq": number, "chunk": data_id, "rows": 1, "bytes": os.path.getsize(data_id), "data_id": data_id}
+        ref = {**ref, **ids, "policy_iter": 0, "collect_iter": 0, "unroll_split_begin": 0}
+        return {**ids, "data_id": data_id, "unroll_split_begin": 0, "seq": number, "refs": [ref], "info": None}
+
+    def _get_timestep(self) -> list[dict[str, Any]]:
+        """One transition."""
+        return [{"obs": [0.0] * 4, "next_obs": [0.0] * 4, "action": [0], "reward": [0.0], "done": False}]
+
+
+class NaiveLearner(Slave):
+    """A slave that answers the tasks of a coordinator as a learner would, one batch of 2 after the other.
+
+    The first five infos hold priorities; from the sixth on they say that the learner is done, and the file
+    ``./<prefix>_final_model.pth`` is there.
+
+    Args:
+        prefix: begins the name of the file.
+    """
+
+    def __init__(self, *args: Any, prefix: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._prefix = prefix
+        self._task_info: dict[str, Any] = {}
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def _process_task(self, task: Mapping[str, Any]) -> Any:
+        """Do a task; raises :class:`TaskFail` for an unknown one, or for ``learner_learn_task`` without data."""
+        name = task["name"]
+        if name == "resource":
+            return {"cpu": "20", "gpu": "1"}
+        with self._lock:
+            if name == "learner_start_task":
+                self._task_info = dict(task["task_info"])
+                self._count = 0
+                return {"message": "learner task has started"}
+            ids = {key: self._task_info.get(key) for key in ("task_id", "buffer_id")}
+            if name == "learner_get_data_task":
+                return {**ids, "batch_size": 2, "cur_learner_iter": 1}
+            if name == "learner_learn_task":
+                if task.get("data") is None:
+                    raise TaskFail(result={"message": "no data"}, message="learner_learn_task needs data")
+                return {**ids, "info": self._learn(task["data"])}
+            if name == "learner_close_task":
+                self._task_info = {}
+                return ids
+        raise TaskFail(result={"message": "task name error"}, message=f"illegal learner task <{name}>")
+
+    def _learn(self, data: list[dict[str, Any]]) -> dict[str, Any]:
+        self._count += 1
+        info: dict[str, Any] = {
+            "learner_step": self._count,
+            "priority_info": {
+                "replay_unique_id": [meta["replay_unique_id"] for meta in data],
+                "replay_buffer_idx": [meta["replay_buffer_idx"] for meta in data],
+                "priority": [1.0 for _ in data],
+            },
+        }
+        if self._count > _INFOS_BEFORE_DONE:
+            info["learner_done"] = True
+            save_file(f"./{self._prefix}_final_model.pth", {})
+        return info

@@ -1,4 +1,4 @@
-"""What must be right in the configs of the parallel mode before a process starts.
+"""The checks of ``compile_config_parallel``: what must be right in these configs before a process starts.
 
 A key of a section that only the parallel mode reads is an error when it looks misspelt. Everywhere else the rules of
 ``ding.config.checks.keys`` hold.

@@ -12,6 +12,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError, compile_config_parallel, read_config_with_system
 from ding.config.experiment_dir import ExperimentLock
 from ding.config.overrides import apply_overrides
+from ding.config.utils import env_number
 from ding.entry.parallel.places import set_folder
 from ding.interaction import read_run_token, write_run_token
 from ding.utils.credentials import RUN_TOKEN_VARIABLE, own_token
@@ -159,21 +160,6 @@ def coordinator_of(cfg: EasyDict) -> dict[str, Any]:
         raise ConfigValueError("where is the coordinator? give its port (-cdp), or system_config.coordinator.port")
     scheme = "https" if cfg.system.get("tls") else "http"
     return {"address": f"{scheme}://{coordinator.host}:{coordinator.port}", "port": coordinator.port}
-
-
-def env_number(variable: str) -> int | None:
-    """Return the number in an environment variable, ``None`` when it is not set.
-
-    Raises:
-        ConfigValueError: it holds something else.
-    """
-    text = os.environ.get(variable)
-    if text is None:
-        return None
-    if not text.isdigit():
-        what = "a port number" if variable.endswith("_PORT") else "a whole number"
-        raise ConfigValueError(f"the environment variable {variable} must be {what}, got {text!r}")
-    return int(text)
 
 
 def run_token(token_file: str | None, make: bool = False) -> str:

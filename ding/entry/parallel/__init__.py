@@ -1,4 +1,4 @@
-"""The parallel mode: what its processes do. Their supervision is ``ding.parallel.launch``.
+"""The parallel mode above its workers: what each process does. Planes and launch are in ``ding.parallel``.
 
 * ``roles``: which processes a run has; ``scaling``: collectors that join and leave.
 * ``coordinator``, ``workers``, ``learner_group``: the bodies of the roles.

@@ -1,4 +1,4 @@
-"""A learner of several processes: an aggregator in the place of the learner, and a process for each rank.
+"""The learner group, a learner of several processes: an aggregator in its place, and a process for each rank.
 
 The coordinator talks to the aggregator, which splits each batch among the ranks; these average their gradients by
 ``torch.distributed``. They enrol at the aggregator. All of them are one group of roles: when one ends, all begin anew.
@@ -19,6 +19,7 @@ from typing import Any
 import torch.distributed as dist
 from easydict import EasyDict
 
+from ding.config.utils import AGGREGATOR_PORT, env_number
 from ding.entry.parallel.workers import (
     COORDINATOR,
     PEER_TIMEOUT_S,
@@ -144,6 +145,30 @@ def aggregator_config(
     if cfg.system.get("tls"):
         result.slave.tls = result.master.tls = TlsConfig(**cfg.system.tls)
     return result
+
+
+def aggregator_addresses(
+    cfg: EasyDict | None, learner: str, host: str | None, port: int | None
+) -> dict[str, dict[str, Any]]:
+    """Return where an aggregator listens: for the coordinator (``slave``) and for the learners (``master``).
+
+    Args:
+        cfg: the compiled config, if there is one.
+        learner: for which the aggregator stands.
+        host: address; ``None``: that of the config.
+        port: for the coordinator, and the next one for the learners; ``None``: ``AGGREGATOR_PORT`` of the environment,
+            else those of the config, else 22272.
+    """
+    known = {} if cfg is None else cfg.system.get(learner.replace("learner", "learner_aggregator"), {})
+    slave, master = dict(known.get("slave", {})), dict(known.get("master", {}))
+    default = "127.0.0.1" if cfg is None else cfg.system[learner].host if learner in cfg.system else None
+    given = port if port is not None else env_number("AGGREGATOR_PORT")
+    slave_port = given if given is not None else slave.get("port", AGGREGATOR_PORT + 2 * int(learner[len("learner") :]))
+    master_port = slave_port + 1 if given is not None or "port" not in master else master["port"]
+    return {
+        "slave": {"host": host or slave.get("host") or default, "port": slave_port},
+        "master": {"host": host or master.get("host") or default, "port": master_port},
+    }
 
 
 def learn_rank(context: RoleContext) -> dict[str, Any] | None:

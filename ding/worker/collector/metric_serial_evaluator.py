@@ -16,19 +16,22 @@ Metric = dict[str, Any]
 
 
 class IMetric(ABC):
-    """How good the outputs of a policy are."""
+    """A measure of the outputs of a policy.
+
+    The evaluator ``metric`` needs dicts name -> number, ``metric_evaluator`` of a task takes any metric.
+    """
 
     @abstractmethod
-    def eval(self, inputs: object, label: object) -> Metric:
-        """The metric of one batch, from the outputs of the policy and the labels: name -> number."""
+    def eval(self, inputs: Any, label: Any) -> Any:
+        """Return the metric of one batch, from the outputs of the policy and the labels."""
 
     @abstractmethod
-    def reduce_mean(self, inputs: list[Metric]) -> Metric:
-        """The metric over several batches."""
+    def reduce_mean(self, inputs: list[Any]) -> Any:
+        """Return the metric over several batches."""
 
     @abstractmethod
-    def gt(self, metric1: Metric, metric2: Metric | None) -> bool:
-        """Whether ``metric1`` is at least as good as ``metric2``; True when ``metric2`` is ``None``."""
+    def gt(self, metric1: Any, metric2: Any) -> bool:
+        """Return whether ``metric1`` is at least as good as ``metric2``; True when ``metric2`` is ``None``."""
 
 
 DataAndMetric = tuple[Collection[tuple[Any, Any]], IMetric]

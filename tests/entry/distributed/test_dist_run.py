@@ -21,7 +21,7 @@ from ding.entry import dist_entry
 from ding.entry.cli import cli
 from ding.entry.commands.scale import scale_run
 from ding.entry.distributed.config import load_config
-from ding.entry.distributed.group import aggregator_addresses
+from ding.entry.distributed.learner_group_commands import aggregator_addresses
 from ding.entry.parallel.best_policy import read_best
 from ding.entry.view import read_status
 from ding.interaction import write_run_token

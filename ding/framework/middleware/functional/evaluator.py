@@ -2,7 +2,6 @@
 
 import logging
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from ding.rollout import (
     seed_evaluation,
     v1_interface,
 )
+from ding.worker.collector.metric_serial_evaluator import IMetric
 
 logger = logging.getLogger(__name__)
 
@@ -30,22 +30,6 @@ RLContext = OnlineRLContext | OfflineRLContext
 Evaluate = Callable[[RLContext], None]
 
 __all__ = ["IMetric", "VectorEvalMonitor", "interaction_evaluator", "interaction_evaluator_ttorch", "metric_evaluator"]
-
-
-class IMetric(ABC):
-    """A measure of predictions."""
-
-    @abstractmethod
-    def eval(self, inputs: Any, label: Any) -> Any:
-        """Return the metric of a batch of predictions and labels."""
-
-    @abstractmethod
-    def reduce_mean(self, inputs: list[Any]) -> Any:
-        """Return the metric of several batches."""
-
-    @abstractmethod
-    def gt(self, metric1: Any, metric2: Any) -> bool:
-        """Return whether the first is better than the second."""
 
 
 @for_roles(Role.EVALUATOR)

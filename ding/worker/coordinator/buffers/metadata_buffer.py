@@ -7,6 +7,7 @@ The buffer draws rows of chunks; the learner reads them. A *chunk* is a file of 
 import numbers
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,42 @@ class ChunkTable:
         self._release(refs)
 
 
-class MetadataBuffer:
+class ChunkHolder:
+    """What a learner's end of a buffer of chunks has, over one :class:`ChunkTable`.
+
+    Args:
+        chunks: the chunks of the buffer.
+        lock: of the buffer.
+    """
+
+    def __init__(self, chunks: ChunkTable, lock: AbstractContextManager[Any]) -> None:
+        self._chunks = chunks
+        self._lock = lock
+
+    def batch_loaded(self, batch: int) -> None:
+        """The learner has the data of all batches up to this running number."""
+        with self._lock:
+            self._chunks.let_go(batch)
+            self._chunks.release_unused()
+
+    def drop_batches(self) -> None:
+        """The learner is disconnected: nothing is on its way any more."""
+        with self._lock:
+            self._chunks.let_go(None)
+            self._chunks.release_unused()
+
+    def holds(self, chunk: str) -> bool:
+        """Whether a chunk is not released."""
+        with self._lock:
+            return chunk in self._chunks
+
+    @property
+    def chunk_count(self) -> int:
+        """Chunks that are not released."""
+        return len(self._chunks)
+
+
+class MetadataBuffer(ChunkHolder):
     """A prioritised buffer whose elements are ``(chunk, row)`` pairs.
 
     What is drawn, how weights and staleness work, and the throughput limits are those of its ``rows``, an
@@ -159,9 +195,8 @@ class MetadataBuffer:
         if own.get("rate_limit"):
             own["rate_limit"] = {**own["rate_limit"], "timeout_s": 0.0}  # the coordinator waits, not the buffer
         self._budget = SampleBudget(cfg.get("max_samples_per_insert"))
-        self._chunks = ChunkTable(release or _ignore, first_batch)
         self.rows = AdvancedReplayBuffer(own, tb_logger, exp_name, instance_name, self._left)
-        self._lock = self.rows.engine.lock
+        super().__init__(ChunkTable(release or _ignore, first_batch), self.rows.engine.lock)
 
     def _left(self, rows: Any) -> None:
         """Rows have left the buffer; those of the classic form belong to no chunk."""
@@ -296,18 +331,6 @@ class MetadataBuffer:
             for at, batch in enumerate(taken)
         ]
 
-    def batch_loaded(self, batch: int) -> None:
-        """The learner has the data of all batches up to this running number."""
-        with self._lock:
-            self._chunks.let_go(batch)
-            self._chunks.release_unused()
-
-    def drop_batches(self) -> None:
-        """The learner is disconnected: nothing is on its way any more."""
-        with self._lock:
-            self._chunks.let_go(None)
-            self._chunks.release_unused()
-
     def drop_chunk(self, chunk: str) -> int:
         """Forget a chunk whose data cannot be read; returns the number of rows that it held."""
         with self._lock:
@@ -332,16 +355,6 @@ class MetadataBuffer:
     def restore_priorities(self, ids: np.ndarray, priorities: np.ndarray, uses: np.ndarray) -> None:
         """Take over :meth:`priorities` of an earlier buffer, for the rows that are still there."""
         restore_index_priorities(self.rows, ids, priorities, uses)
-
-    def holds(self, chunk: str) -> bool:
-        """Whether a chunk is not released."""
-        with self._lock:
-            return chunk in self._chunks
-
-    @property
-    def chunk_count(self) -> int:
-        """Chunks that are not released."""
-        return len(self._chunks)
 
 
 def index_config(cfg: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ding.worker.coordinator.buffers.metadata_buffer import ChunkTable, checked_ref, collect_iter_of
+from ding.worker.coordinator.buffers.metadata_buffer import ChunkHolder, ChunkTable, checked_ref, collect_iter_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Grant:
     steps: int
 
 
-class OnPolicyBuffer:
+class OnPolicyBuffer(ChunkHolder):
     """Chunks of the version that the learner waits for; see the module. Thread-safe.
 
     It has the methods of a :class:`~ding.worker.coordinator.buffers.metadata_buffer.MetadataBuffer` that a buffer
@@ -56,10 +56,9 @@ class OnPolicyBuffer:
         stale: Callable[[int], None] = lambda rows: None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._chunks = ChunkTable(release, first_batch)
+        super().__init__(ChunkTable(release, first_batch), threading.RLock())
         self._stale = stale
         self._changed = changed
-        self._lock = threading.RLock()
         self._held: list[tuple[int, dict[str, Any]]] = []
         # The version of the round, and its size in rows; None between two rounds.
         self._version: int | None = None
@@ -168,18 +167,6 @@ class OnPolicyBuffer:
         self._drop(entries)
         return {"batch": batch[0], "chunks": ids, "rows": np.concatenate(rows)}
 
-    def batch_loaded(self, batch: int) -> None:
-        """The learner has the data of all batches up to this running number."""
-        with self._lock:
-            self._chunks.let_go(batch)
-            self._chunks.release_unused()
-
-    def drop_batches(self) -> None:
-        """The learner is disconnected: nothing is on its way any more."""
-        with self._lock:
-            self._chunks.let_go(None)
-            self._chunks.release_unused()
-
     def drop_chunk(self, chunk: str) -> int:
         """Forget a chunk whose data cannot be read; returns the number of rows that it held."""
         with self._lock:
@@ -194,16 +181,6 @@ class OnPolicyBuffer:
     def count(self) -> int:
         """Number of rows that wait for the end of the round."""
         return sum(ref["rows"] for _, ref in self._held)
-
-    def holds(self, chunk: str) -> bool:
-        """Whether a chunk is not released."""
-        with self._lock:
-            return chunk in self._chunks
-
-    @property
-    def chunk_count(self) -> int:
-        """Chunks that are not released."""
-        return len(self._chunks)
 
     def push(self, data: object, cur_collector_envstep: int = -1) -> None:
         """The classic form is not known here.

@@ -4,9 +4,9 @@ from ding.worker.learner.comm.flask_fs_learner import FlaskFileSystemLearner as 
 from ding.worker.learner.comm.flask_fs_learner import LearnerSlave as LearnerSlave
 from ding.worker.learner.comm.flask_fs_learner import SendLearnInfoHook as SendLearnInfoHook
 from ding.worker.learner.comm.flask_fs_learner import SendPolicyHook as SendPolicyHook
-from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S as DEFAULT_GROUP_TIMEOUT_S
-from ding.worker.learner.comm.group import GroupBroken as GroupBroken
-from ding.worker.learner.comm.group import group_backend as group_backend
-from ding.worker.learner.comm.group import join_group as join_group
+from ding.worker.learner.comm.in_step import DEFAULT_GROUP_TIMEOUT_S as DEFAULT_GROUP_TIMEOUT_S
+from ding.worker.learner.comm.in_step import GroupBroken as GroupBroken
+from ding.worker.learner.comm.in_step import group_backend as group_backend
+from ding.worker.learner.comm.in_step import join_group as join_group
 from ding.worker.learner.comm.inproc_learner import InprocLearner as InprocLearner
 from ding.worker.learner.comm.utils import NaiveLearner as NaiveLearner

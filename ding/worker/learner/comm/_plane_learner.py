@@ -20,7 +20,7 @@ from ding.worker.learner.comm._comm_hooks import ResumePoint, SendLearnInfoHook,
 from ding.worker.learner.comm._publisher import PolicyPublisher
 from ding.worker.learner.comm.base_comm_learner import BaseCommLearner
 from ding.worker.learner.comm.batch_loader import BatchLoader
-from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S, GroupBroken, InStep, explain
+from ding.worker.learner.comm.in_step import DEFAULT_GROUP_TIMEOUT_S, GroupBroken, InStep, explain
 from ding.worker.learner.learner_hook import LearnerHook, LoadCkptHook
 
 log = logging.getLogger(__name__)

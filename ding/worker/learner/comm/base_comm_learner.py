@@ -9,7 +9,7 @@ from easydict import EasyDict
 from ding.policy import create_policy
 from ding.utils import COMM_LEARNER_REGISTRY, Configurable, EasyTimer, dist_finalize, get_task_uid
 from ding.worker.learner.base_learner import BaseLearner, create_learner
-from ding.worker.learner.comm.group import DEFAULT_GROUP_TIMEOUT_S, join_group
+from ding.worker.learner.comm.in_step import DEFAULT_GROUP_TIMEOUT_S, join_group
 from ding.worker.learner.learner_hook import LearnerHook
 
 

@@ -1,8 +1,8 @@
-"""Several processes that train one policy in step.
+"""The ranks of a learner group, in step: each gets the next batch when all have one.
 
-Each has a rank in the default group of ``torch.distributed``. They get different batches and average their gradients,
-so their parameters stay equal. What they say to each other, they say in the same order: only the training thread of
-each speaks, once a task has begun.
+Each process has a rank in the default group of ``torch.distributed``. They get different batches and average their
+gradients, so that their parameters stay equal. All ranks issue collectives in the same order, because only the training
+thread issues them once a task has begun. Which roles a group consists of is in ``ding.entry.parallel.learner_group``.
 """
 
 import datetime

@@ -11,7 +11,7 @@ import torch
 
 from ding.parallel.planes import InprocDataPlane
 from ding.worker.learner.comm.batch_loader import BatchLoader
-from ding.worker.learner.comm.group import GroupBroken, InStep, explain, group_backend
+from ding.worker.learner.comm.in_step import GroupBroken, InStep, explain, group_backend
 
 
 @pytest.fixture

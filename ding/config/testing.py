@@ -1,4 +1,4 @@
-"""Three small configs of the parallel mode, for tests."""
+"""Small configs for tests: the three of a parallel run of CartPole, as DI-engine's ``parallel_test_*_config``."""
 
 from easydict import EasyDict
 

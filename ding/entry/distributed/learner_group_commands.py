@@ -1,4 +1,4 @@
-"""A learner of several processes over one or several machines: its aggregator, and its ranks on this machine."""
+"""The commands of a learner group (``ding.entry.parallel.learner_group``): its aggregator, or its ranks here."""
 
 import os
 import re
@@ -7,9 +7,15 @@ from typing import Any
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
-from ding.config.utils import AGGREGATOR_PORT
-from ding.entry.distributed.config import WorkerOptions, coordinator_of, env_number, run_token
-from ding.entry.parallel.learner_group import CONNECT_TIMEOUT_S, aggregate, aggregator_config, make_ranks
+from ding.config.utils import env_number
+from ding.entry.distributed.config import WorkerOptions, coordinator_of, run_token
+from ding.entry.parallel.learner_group import (
+    CONNECT_TIMEOUT_S,
+    aggregate,
+    aggregator_addresses,
+    aggregator_config,
+    make_ranks,
+)
 from ding.entry.parallel.roles import PRELOAD
 from ding.entry.parallel.workers import COORDINATOR
 from ding.entry.view.views import console_lines
@@ -153,19 +159,3 @@ def _place(section: EasyDict, host: str | None, port: int | None) -> None:
     section.host = host or section.host
     if port is not None:
         section.port = [port + rank if port else 0 for rank in range(section.gpu_num)]
-
-
-def aggregator_addresses(
-    cfg: EasyDict | None, learner: str, host: str | None, port: int | None
-) -> dict[str, dict[str, Any]]:
-    """Where an aggregator listens: for the coordinator (``slave``) and, one port on, for the learners (``master``)."""
-    known = {} if cfg is None else cfg.system.get(learner.replace("learner", "learner_aggregator"), {})
-    slave, master = dict(known.get("slave", {})), dict(known.get("master", {}))
-    default = "127.0.0.1" if cfg is None else cfg.system[learner].host if learner in cfg.system else None
-    given = port if port is not None else env_number("AGGREGATOR_PORT")
-    slave_port = given if given is not None else slave.get("port", AGGREGATOR_PORT + 2 * int(learner[len("learner") :]))
-    master_port = slave_port + 1 if given is not None or "port" not in master else master["port"]
-    return {
-        "slave": {"host": host or slave.get("host") or default, "port": slave_port},
-        "master": {"host": host or master.get("host") or default, "port": master_port},
-    }

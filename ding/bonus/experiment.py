@@ -1,8 +1,6 @@
 """``ding.load``: a trained agent from the folder of an experiment."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from easydict import EasyDict
@@ -12,9 +10,9 @@ from ding.bonus.core.agent import Agent, CompleteConfig
 from ding.bonus.core.best_checkpoint import best_checkpoint_of
 from ding.bonus.core.env_pattern import AnyEnv
 from ding.bonus.support import supported_algo
-from ding.config import ConfigFileError, ConfigTrustError
+from ding.config import ConfigFileError, ConfigTrustError, MissingConfigError
 from ding.config.own.reading import build_network, read_run_config
-from ding.config.sections import episodes_of_evaluation, without_workers
+from ding.config.sections import dig, episodes_of_evaluation, without_workers
 from ding.entry.view.experiment import CONFIGS, last_checkpoint
 from ding.utils import nearest
 
@@ -55,7 +53,7 @@ def load(
     path = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
     if path is None:
         raise ExperimentNotFoundError(f"{exp_dir} is no experiment folder: none of {', '.join(CONFIGS)} is in it")
-    main = _config_of(path, trust_config)
+    main, create = _config_of(path, trust_config)
     policy_type = str(main.get("policy", {}).get("type", "")).removesuffix("_command")
     if not policy_type:
         raise AgentConfigError(f"{path} names no policy.type, so it cannot be known which algorithm this was")
@@ -64,7 +62,7 @@ def load(
     if model is None:
         model = build_network(folder, main["policy"].get("model", {}))
     agent = by_type.get(policy_type, Agent)(
-        env=env, seed=seed, exp_name=str(exp_dir), model=model, cfg=_for_agent(main, env)
+        env=env, seed=seed, exp_name=str(exp_dir), model=model, cfg=_for_agent(main, create, env)
     )
     if checkpoint == "last":
         checkpoint = str(last_checkpoint(exp_dir) or best_checkpoint_of(str(exp_dir)))
@@ -74,21 +72,27 @@ def load(
     return agent.load(str(inside if inside.is_file() else checkpoint))
 
 
-def _config_of(path: Path, trust: bool) -> EasyDict:
+def _config_of(path: Path, trust: bool) -> tuple[EasyDict, EasyDict]:
+    """The main config of a run, and its create config, which DI-engine's agents do not write."""
     try:
-        return read_run_config(path, ("main_config",), trust)[0]
+        main = read_run_config(path, ("main_config",), trust)[0]
+        try:
+            return main, read_run_config(path, ("create_config",), trust)[0]
+        except MissingConfigError:
+            return main, EasyDict()
     except (ConfigTrustError, ConfigFileError) as error:
         raise AgentConfigError(str(error)) from error
 
 
-def _for_agent(main: Mapping[str, Any], env: AnyEnv | None) -> CompleteConfig:
-    """The part of a compiled config that an agent reads: without the workers of the run."""
-    policy = without_workers(main["policy"])
-    eval_freq = policy.get("eval", {}).get("evaluator", {}).get("eval_freq")
-    policy["eval"] = {} if eval_freq is None else {"evaluator": {"eval_freq": eval_freq}}
-    size = policy["other"].pop("replay_buffer", {}).get("replay_buffer_size")
-    if size is not None:
-        policy["other"]["replay_buffer"] = {"replay_buffer_size": size}
+def _for_agent(main: EasyDict, create: EasyDict, env: AnyEnv | None) -> CompleteConfig:
+    """The part of a compiled config that an agent reads: what one process needs, with env managers of its own."""
+    policy = dict(main["policy"])
+    if "comm_learner" in create:
+        policy = without_workers(policy)
+        eval_freq = dig(policy, "eval", "evaluator").get("eval_freq")
+        policy["eval"] = {} if eval_freq is None else {"evaluator": {"eval_freq": eval_freq}}
+        size = dig(policy, "other", "replay_buffer").get("replay_buffer_size")
+        policy["other"]["replay_buffer"] = {} if size is None else {"replay_buffer_size": size}
     policy.pop("cfg_type", None)
     left_out = {"manager", "cfg_type"} if env is None else {"manager", "cfg_type", "env_id", "env_kwargs", "type"}
     env_cfg = {key: value for key, value in main.get("env", {}).items() if key not in left_out}

@@ -5,12 +5,14 @@ import logging
 import re
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 
 import ding
-from ding.bonus import PPOF, Agent, DQNAgent, PPOAgent
+from ding.bonus import PPOF, Agent, DQNAgent, ExperimentNotFoundError, PPOAgent
 from ding.config import ExperimentDirError, read_config
 from ding.config.experiment_dir import ExperimentLock
 from ding.entry import cli, serial_pipeline
@@ -149,3 +151,49 @@ def test_training_in_parts_is_training_at_once(name) -> None:
     last = f"ckpt/iteration_{agent.train_iter}.pth.tar"
     first, second = (read_file(f"{folder}/{last}")["model"] for folder in ("whole", "parts"))
     assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+class Walk(gymnasium.Env):
+    """An env without an id: five places, of which the last is the goal."""
+
+    observation_space = gymnasium.spaces.Box(0, 4, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._place, self._steps = int(self.np_random.integers(4)), 0
+        return np.array([self._place], np.float32), {}
+
+    def step(self, action):
+        self._place, self._steps = max(0, self._place + 2 * int(action) - 1), self._steps + 1
+        return np.array([self._place], np.float32), -0.1, self._place == 4, self._steps == 9, {}
+
+
+def test_an_agent_resumes_a_run_of_another_process_exactly() -> None:
+    """Here, its env is no part of the config, so that the command line cannot."""
+
+    def agent(exp_name: str) -> DQNAgent:
+        learn = {"run_state_freq": 25, "learner": {"keep_last": 3}}
+        return DQNAgent(env=Walk, exp_name=exp_name, cfg={"env": ENV, "policy": {"learn": learn}})
+
+    agent("whole").train(step=200)
+    agent("half").train(step=140)
+    for found in (agent("half").resume(), ding.load("half", env=Walk).resume()):
+        snapshots = {int(path.name.removeprefix("snapshot_")) for path in Path("half/ckpt").glob("snapshot_*")}
+        assert (found.train_iter, found.exp_name) == (max(snapshots), "half")
+        assert 0 < found.env_step < 140
+        assert found.cfg.policy.learn.learner.keep_last == 3
+    found.train(step=200 - found.env_step)
+    last = f"ckpt/iteration_{found.train_iter}.pth.tar"
+    first, second = (read_file(f"{folder}/{last}")["model"] for folder in ("whole", "half"))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    assert Path("half/resumed_config.py").is_file()
+
+
+def test_without_a_snapshot_there_is_nothing_to_resume() -> None:
+    agent = by_agent("DQN", "run")
+    with pytest.raises(ExperimentNotFoundError, match=r"run holds no snapshot .*run_state_freq"):
+        agent.resume()
+    train(agent, 20)
+    with pytest.raises(ExperimentNotFoundError, match="ckpt_best"):
+        agent.resume("run/ckpt/ckpt_best.pth.tar")

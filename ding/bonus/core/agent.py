@@ -18,7 +18,7 @@ import torch
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
-from ding.bonus.config import check_made_here, get_instance_config, limit_of, stop_value_of_old
+from ding.bonus.core.base_config import pattern_and_base
 from ding.bonus.core.best_checkpoint import best_checkpoint_of
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, model_section, wrappers_for
@@ -30,11 +30,11 @@ from ding.config.sections import dig
 from ding.data.roles import EnvManager, StateDict
 from ding.entry.serial.loop import OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import Kept, ReplayBuffer
+from ding.entry.serial.run_state import newest_good_snapshot, read_run_state
 from ding.entry.serial.shape_check import check_model_shapes
 from ding.entry.serial_entry import RunArguments, run_pipeline
 from ding.envs import BaseEnv, create_env_manager
 from ding.envs.env.norms import defer_norms
-from ding.envs.env.old_ids import successor_of
 from ding.framework import OnlineRLContext, Task
 from ding.framework.middleware import StepCollector
 from ding.framework.middleware.functional.evaluator import play_episodes
@@ -43,7 +43,7 @@ from ding.policy import Policy, create_policy
 from ding.policy.action_kind import check_action_kind
 from ding.rollout import seed_evaluation, statistics_of, v1_interface
 from ding.utils import SeedTree, deep_merge_dicts
-from ding.utils.checkpoint import only_acts
+from ding.utils.checkpoint import only_acts, read_checkpoint
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
 from ding.utils.seed import generator_states
@@ -147,7 +147,8 @@ class Agent:
         The arguments, and what is raised, are those of the agent.
         """
         own = EasyDict(deepcopy(cls._sections(cfg or {})))
-        pattern, base = cls._pattern_and_base(env_id, env, own)
+        pattern, found = pattern_and_base(env_id, env, own, cls.algorithm)
+        base = cls._sections(found) if found else {}
         user = EasyDict({**own, "env": deep_merge_dicts(base.get("env", {}), own.env)})
         if exp_name is not None:
             user.exp_name = exp_name
@@ -215,40 +216,6 @@ class Agent:
     def _stopped(self, key: str, default: Any) -> Any:
         return default if self._kept.stopped is None else self._kept.stopped[key]
 
-    @classmethod
-    def _pattern_and_base(
-        cls, env_id: str | None, env: AnyEnv | None, cfg: EasyDict
-    ) -> tuple[EnvPattern, Mapping[str, Any]]:
-        """The pattern of the envs, and the config to begin with."""
-        section = cfg.setdefault("env", EasyDict())
-        named = section.get("env_id")
-        if isinstance(env, str):
-            # DI-engine 0.4 calls the id so.
-            env_id, env = env_id or env, None
-        if env_id is not None and named is not None and successor_of(env_id)[0] != successor_of(named)[0]:
-            raise AgentConfigError(f"env_id is {env_id!r}, but cfg.env.env_id is {named!r}")
-        env_id = env_id or named
-        if env is not None:
-            pattern = EnvPattern(env, section)
-            section.env_id = pattern.env_id
-        elif env_id is None:
-            raise AgentConfigError("an agent needs env_id, env, or cfg.env.env_id")
-        else:
-            check_made_here(env_id)
-            section.env_id, kwargs = successor_of(env_id)
-            limit = limit_of(section.env_id)
-            for key, value in stop_value_of_old(env_id).items():
-                section.setdefault(key, value)
-            section.env_kwargs = EasyDict({**limit, **kwargs, **section.get("env_kwargs", {})})
-            pattern = EnvPattern(section.env_id, section)
-        section.setdefault("type", "gymnasium")
-        cfg.setdefault("exp_name", f"{(env_id or pattern.env_id or 'env').replace('/', '-')}-{cls.algorithm}")
-        try:
-            base = cls._sections(get_instance_config(env_id or "", cls.algorithm)) if env is None else {}
-        except KeyError:
-            base = {}
-        return pattern, base
-
     def make_envs(self, caller: str, env_num: int | None, context: str | None, debug: bool) -> EnvManager:
         """Return a manager of ``env_num`` envs: processes of their own with ``context``, or for envs that show images.
 
@@ -289,7 +256,8 @@ class Agent:
             step: env steps.
             collector_env_num, evaluator_env_num: numbers of envs; those of the config when not given.
             n_iter_log_show: train iterations between two points of the curves of training.
-            n_iter_save_ckpt: train iterations between two checkpoints ``iteration_*``.
+            n_iter_save_ckpt: train iterations between two checkpoints ``iteration_*``. These two go over
+                ``policy.learn.learner.hook`` of the config.
             context: start method of processes for the envs; see :meth:`make_envs`.
             debug: run the envs in this process.
             wandb_sweep: whether the run is part of a sweep of Weights & Biases.
@@ -471,6 +439,31 @@ class Agent:
             CheckpointError: it is that of another algorithm or network.
         """
         return self.load(best_checkpoint_of(self.exp_name))
+
+    def resume(self, snapshot: str | None = None) -> "Agent":
+        """Let the next :meth:`train` continue the run in the experiment folder, as ``ding -m serial --resume`` does.
+
+        Make the agent with the config of that run, or with :func:`ding.load`.
+
+        Args:
+            snapshot: path of a snapshot of the run; by default the newest one of the experiment folder.
+                ``policy.learn.run_state_freq`` saves them.
+
+        Returns:
+            The agent itself, with the weights and the counts of the snapshot.
+
+        Raises:
+            ExperimentNotFoundError: there is no snapshot.
+            FileRefusedError: the snapshot is damaged.
+        """
+        found = newest_good_snapshot(self.exp_name) if snapshot is None else snapshot
+        state = None if found is None else read_run_state(found)
+        if state is None:
+            text = f"{found or self.exp_name} holds no snapshot to resume from; policy.learn.run_state_freq saves some"
+            raise ExperimentNotFoundError(text)
+        self.load(read_checkpoint(str(found)))
+        self._kept.stopped = state
+        return self
 
     def load(self, state: StateDict | str) -> "Agent":
         """Load the state of a policy, or the checkpoint with this path; returns the agent itself.

@@ -15,7 +15,7 @@ from ding.data.safe_file import SafeFileError, write_tree
 from ding.data.tree_codec import encode_tree
 from ding.entry.serial.ongoing import restart_envs
 from ding.entry.serial.parts import SerialParts
-from ding.entry.serial.run_state import FILE_KIND, STATE, copied_state, evaluate_anew
+from ding.entry.serial.run_state import FILE_KIND, STATE, copied_state, evaluate_anew, progress_of
 from ding.entry.serial.snapshot_folders import own_folder
 from ding.utils import get_rank, get_world_size
 from ding.utils.checkpoint import CLASSIC_SUFFIX, LEARNER, keep_newest, write_parts
@@ -65,8 +65,7 @@ class RunSaver:
             logger.info("the envs do not go on from a snapshot, their episodes %s", episodes)
         self._episodes = episodes
         notes = {
-            "train_iter": learner.train_iter,
-            "env_step": int(parts.collector.envstep),
+            **progress_of(parts),
             "world_size": get_world_size(),
             "episodes": episodes,
         }

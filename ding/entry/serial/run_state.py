@@ -47,22 +47,36 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
     Raises:
         FileRefusedError: the snapshot is damaged; the message names the newest good one.
     """
+    state = read_run_state(checkpoint)
+    if state is None:
+        return False
+    take_up(state, parts, str(checkpoint))
+    return True
+
+
+def read_run_state(checkpoint: str | Path) -> StateDict | None:
+    """Return all but the learner from the snapshot ``checkpoint``, or from the one that belongs to this classic file.
+
+    ``None``: there is none.
+
+    Raises:
+        FileRefusedError: the snapshot is damaged; the message names the newest good one.
+    """
     folder = _snapshot_of(Path(checkpoint))
     if folder is None:
-        return False
+        return None
     try:
         manifest = checked_manifest(own_folder(folder))
         if STATE not in manifest.parts:
-            return False  # a checkpoint of the learner alone
-        state = read_tree(manifest.path(STATE), FILE_KIND)
+            return None  # a checkpoint of the learner alone
+        state: StateDict = read_tree(manifest.path(STATE), FILE_KIND)
+        return {**state, **manifest.notes}
     except (FileRefusedError, SafeFileError) as error:
         good = next(good_snapshots(folder.parent), None)
         offer = "there is no good one" if good is None else f"the newest good one is {good}"
         raise FileRefusedError(f"the saved state {folder} is refused: {error}; {offer}") from error
     except FileNotFoundError:
-        return False
-    take_up(state, parts, str(folder))
-    return True
+        return None
 
 
 def copied_state(parts: SerialParts, with_buffer: bool = True) -> tuple[StateDict, str]:
@@ -103,12 +117,16 @@ def take_up(state: StateDict, parts: SerialParts, source: str) -> None:
     evaluate_anew(parts, state["random"])
 
 
+def progress_of(parts: SerialParts) -> dict[str, int]:
+    """How far a run is, as the notes of a snapshot say it."""
+    return {"train_iter": parts.learner.train_iter, "env_step": int(parts.collector.envstep)}
+
+
 def note_stop(parts: SerialParts) -> None:
     """Keep how the run of an agent ended, for its next one; the policy and the buffer are kept as they are."""
     if parts.kept is not None:
         state, _ = copied_state(parts, with_buffer=False)
-        counts = {"train_iter": parts.learner.train_iter, "env_step": int(parts.collector.envstep)}
-        parts.kept.stopped = {**state, **counts}
+        parts.kept.stopped = {**state, **progress_of(parts)}
 
 
 def take_up_stop(parts: SerialParts) -> bool:

@@ -23,14 +23,17 @@ enable_hpc_rl = enable_linklink = enable_numba = False
 
 def load(exp_dir: str, **kwargs: Any) -> "Agent":
     """Return the trained agent of an experiment folder; see :func:`ding.bonus.load` for the arguments."""
-    return importlib.import_module("ding.bonus").load(exp_dir, **kwargs)
+    agent: Agent = importlib.import_module("ding.bonus").load(exp_dir, **kwargs)
+    return agent
 
 
 def export(agent: "Agent", path: "str | os.PathLike[str]", format: str = "torchscript") -> str:
     """Write the policy of an agent as a file that needs no ding; see :func:`ding.bonus.export` for the arguments."""
-    return importlib.import_module("ding.bonus").export(agent, path, format)
+    written: str = importlib.import_module("ding.bonus").export(agent, path, format)
+    return written
 
 
 def train(policy: str, env_id: str, seed: int = 0, **kwargs: Any) -> "Agent":
     """Train a policy on an env and return the agent; see :func:`ding.bonus.train` for the arguments."""
-    return importlib.import_module("ding.bonus").train(policy, env_id, seed, **kwargs)
+    agent: Agent = importlib.import_module("ding.bonus").train(policy, env_id, seed, **kwargs)
+    return agent

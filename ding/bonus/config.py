@@ -74,7 +74,8 @@ def limit_of(env_id: str) -> dict[str, int]:
 def example_configs(algorithm: str) -> dict[str, EasyDict]:
     """Return the configs of an algorithm by env id; none for an algorithm without examples."""
     try:
-        return importlib.import_module(f"ding.config.example.{algorithm}").supported_env_cfg
+        entries: dict[str, EasyDict] = importlib.import_module(f"ding.config.example.{algorithm}").supported_env_cfg
+        return entries
     except ModuleNotFoundError as error:
         if error.name != f"ding.config.example.{algorithm}":
             raise

@@ -75,7 +75,8 @@ def registered(registry: str, name: str, where: str) -> type:
         importlib.import_module(_ZOO).import_type(name)
     if name not in table:
         raise UnknownTypeError(_unknown(registry, name, where, list(table)))
-    return table[name]
+    cls: type = table[name]
+    return cls
 
 
 def name_of(registry: str, cls: type) -> str | None:

@@ -62,7 +62,8 @@ class _JoinedColumn:
         self.shape = (int(self._ends[-1]), *parts[0].shape[1:])
 
     def __len__(self) -> int:
-        return self.shape[0]
+        number: int = self.shape[0]
+        return number
 
     def __getitem__(self, rows: Any) -> Any:
         if isinstance(rows, (int, np.integer)):

@@ -55,7 +55,8 @@ class ModelLoader(ABC):
         Raises:
             FileNotFoundError: the file has been removed since.
         """
-        return storage.load()
+        state: StateDict = storage.load()
+        return state
 
     def shutdown(self, timeout: float | None = None) -> None:
         """Wait until what was asked for is written. A second call does nothing; :meth:`start` may follow.

@@ -44,7 +44,8 @@ class PickedRows:
     def __getitem__(self, rows: slice) -> np.ndarray:
         """A copy of these rows."""
         # Unlike ``take`` this makes no copy of a source that is a field of records.
-        return self.source[self.positions[rows]]
+        values: np.ndarray = self.source[self.positions[rows]]
+        return values
 
     def whole(self) -> "np.ndarray | torch.Tensor":
         """A copy of all rows, as a reader finds them."""

@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import IO, Any
 
 import click
@@ -224,7 +225,7 @@ def _print_registry(ctx: click.Context, param: click.Parameter, value: str | Non
 @click.option("--token-file", metavar="FILE", help="dist: holds the run's token; only its owner may read it.")
 @click.option("--strict", is_flag=True, help="A config key that is misspelt or that nobody reads is an error.")
 @click.pass_context
-def cli(ctx: click.Context, **options: Any) -> None:
+def cli(ctx: click.Context, /, **options: Any) -> None:
     """Train and evaluate reinforcement-learning agents.
 
     \b
@@ -246,11 +247,13 @@ def _run(
         )
     if sys.stderr.isatty():
         click.echo(f"ding: starting -m {mode} ...", err=True)
-    from ding.entry.commands.modes import Options, run_mode
+    from ding.entry.commands.modes import run_mode
 
     if compiles is not None:
         overrides = (*overrides, f"policy.learn.compile={compiles}")
-    run_mode(mode, Options(mode=mode, seeds=seed, overrides=overrides, echo=click.echo, ask=click.prompt, **options))
+    run_mode(
+        mode, SimpleNamespace(mode=mode, seeds=seed, overrides=overrides, echo=click.echo, ask=click.prompt, **options)
+    )
 
 
 def main() -> None:

@@ -115,7 +115,7 @@ def _function(package: str, main: str | None) -> Callable[..., Any]:
         raise ConfigValueError(f"--main is module.function, got {main!r}")
     paths = [folder] if main else [os.path.dirname(folder)]
     sys.path[:0] = [path for path in paths if path not in sys.path]
-    function = getattr(importlib.import_module(module_name), name, None)
+    function: Callable[..., Any] | None = getattr(importlib.import_module(module_name), name, None)
     if not callable(function):
         raise ConfigValueError(f"the module {module_name} has no function {name!r}")
     return function

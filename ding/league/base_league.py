@@ -237,4 +237,5 @@ def create_league(cfg: Mapping[str, Any], *args: Any) -> BaseLeague:
         KeyError: no such type.
     """
     import_module(cfg.get("import_names", []))
-    return LEAGUE_REGISTRY.build(cfg["league_type"], cfg, *args)
+    league: BaseLeague = LEAGUE_REGISTRY.build(cfg["league_type"], cfg, *args)
+    return league

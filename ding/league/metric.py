@@ -66,7 +66,8 @@ class EloCalculator:
         """
         expected = _expected_score(rating[:, None] - rating[None, :], beta)
         gained = np.where(game_count > 0, (result + 1) / 2 - expected * game_count, 0.0)
-        return np.round(rating + k_factor * gained.sum(axis=1)).astype(np.int64)
+        values: np.ndarray = np.round(rating + k_factor * gained.sum(axis=1)).astype(np.int64)
+        return values
 
 
 def _expected_score(lead: Any, beta: float) -> Any:

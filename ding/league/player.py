@@ -163,4 +163,5 @@ def create_player(cfg: Mapping[str, Any], player_type: str, *args: Any, **kwargs
         KeyError: no such type.
     """
     import_module(cfg.get("import_names", []))
-    return PLAYER_REGISTRY.build(player_type, *args, **kwargs)
+    player: Player = PLAYER_REGISTRY.build(player_type, *args, **kwargs)
+    return player

@@ -40,7 +40,8 @@ class RewardModelNetwork(nn.Module):
 
     def forward(self, pairs: torch.Tensor) -> torch.Tensor:
         """``[B, input_size]`` to ``[B, output_size]``, 0..1."""
-        return self.a2(self.l2(self.a1(self.l1(pairs))))
+        output: torch.Tensor = self.a2(self.l2(self.a1(self.l1(pairs))))
+        return output
 
 
 class AtariRewardModelNetwork(nn.Module):

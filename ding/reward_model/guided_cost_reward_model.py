@@ -28,7 +28,8 @@ class GuidedCostNN(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, input_size]`` to ``[B, output_size]``."""
-        return self.net(x)
+        output: torch.Tensor = self.net(x)
+        return output
 
 
 @REWARD_MODEL_REGISTRY.register("guided_cost")
@@ -80,7 +81,8 @@ class GuidedCostRewardModel(BaseRewardModel):
         if iter % self.cfg.log_every_n_train == 0 and self.tb_logger is not None:
             self.tb_logger.add_scalar("reward_model/loss_iter", loss.item(), iter)
             self.tb_logger.add_scalar("reward_model/loss_step", loss.item(), step)
-        return loss.item()
+        value: float = loss.item()
+        return value
 
     def _chances(self, samples: Samples) -> torch.Tensor:
         """How likely each action was, ``[N, 1]``."""
@@ -94,7 +96,8 @@ class GuidedCostRewardModel(BaseRewardModel):
         else:
             mu, sigma = (torch.stack([torch.as_tensor(row[part]) for row in logit]) for part in (0, 1))
         normal = torch.distributions.Normal(torch.as_tensor(mu).to(self.device), torch.as_tensor(sigma).to(self.device))
-        return normal.log_prob(action.float()).sum(-1, keepdim=True).exp()
+        output: torch.Tensor = normal.log_prob(action.float()).sum(-1, keepdim=True).exp()
+        return output
 
     def estimate(self, data: Samples) -> Any:
         """The samples with their negative cost as reward; a list is changed in place and returned."""

@@ -84,7 +84,8 @@ class RndNGURewardModel(_SequenceModel):
             predicted, target = self.reward_model(_observations(batch).flatten(0, 1).to(self.device))
         error = (predicted - target).square().mean(1)
         self._novelty_statistics.update(error[_real(batch).flatten().to(error.device)])
-        return 1 + (error - self._novelty_statistics.mean) / (self._novelty_statistics.std + 1e-11)
+        output: torch.Tensor = 1 + (error - self._novelty_statistics.mean) / (self._novelty_statistics.std + 1e-11)
+        return output
 
 
 class InverseNetwork(nn.Module):
@@ -99,7 +100,10 @@ class InverseNetwork(nn.Module):
 
     def forward(self, obs: torch.Tensor, next_obs: torch.Tensor) -> torch.Tensor:
         """Two observations ``[B, *obs_shape]`` to the logits ``[B, actions]`` of the action between them."""
-        return self.inverse_net(torch.cat([self.embedding_net(obs), self.embedding_net(next_obs)], dim=-1))
+        output: torch.Tensor = self.inverse_net(
+            torch.cat([self.embedding_net(obs), self.embedding_net(next_obs)], dim=-1)
+        )
+        return output
 
 
 @REWARD_MODEL_REGISTRY.register("episodic")

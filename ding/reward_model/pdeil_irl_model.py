@@ -104,7 +104,8 @@ class PdeilRewardModel(BaseRewardModel):
         index = action.long().reshape(-1, 1)
         known = index < chances.shape[1]
         chosen = chances.gather(1, index.clamp(max=chances.shape[1] - 1)) * known
-        return expert * chosen.squeeze(1).double()
+        output: torch.Tensor = expert * chosen.squeeze(1).double()
+        return output
 
     def state_dict(self) -> StateDict:
         """The density of the agent's states; the expert's come from its data."""

@@ -94,7 +94,10 @@ class RndRewardModel(IntrinsicRewardModel):
         if not self.cfg.obs_norm:
             return obs
         statistics, cfg = self._obs_statistics, self.cfg
-        return ((obs - statistics.mean) / statistics.std).clamp(cfg.obs_norm_clamp_min, cfg.obs_norm_clamp_max)
+        output: torch.Tensor = ((obs - statistics.mean) / statistics.std).clamp(
+            cfg.obs_norm_clamp_min, cfg.obs_norm_clamp_max
+        )
+        return output
 
     def _statistics(self) -> dict[str, RunningMeanStd]:
         return {**super()._statistics(), "obs": self._obs_statistics}

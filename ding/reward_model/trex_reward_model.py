@@ -42,7 +42,8 @@ class TrexConvEncoder(nn.Module):
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         """``[B, C, H, W]`` to ``[B, 1]``."""
-        return self.mid(self.main(obs))
+        output: torch.Tensor = self.mid(self.main(obs))
+        return output
 
 
 class TrexModel(nn.Module):

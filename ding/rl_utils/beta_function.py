@@ -18,7 +18,8 @@ def uniform(x: _Fraction) -> _Fraction:
 
 def cpw(x: _Fraction, eta: float = 0.71) -> _Fraction:
     """Cumulative prospect theory: both tails are over-weighted (Tversky and Kahneman 1992)."""
-    return (x**eta) / ((x**eta + (1 - x) ** eta) ** (1 / eta))
+    fraction: _Fraction = (x**eta) / ((x**eta + (1 - x) ** eta) ** (1 / eta))
+    return fraction
 
 
 def CVaR(x: _Fraction, eta: float = 0.71) -> _Fraction:
@@ -29,7 +30,8 @@ def CVaR(x: _Fraction, eta: float = 0.71) -> _Fraction:
 def Pow(x: _Fraction, eta: float = 0.0) -> _Fraction:
     """Power law: risk-averse for a negative ``eta``, risk-seeking for a positive one."""
     exponent = 1 / (1 + abs(eta))
-    return x**exponent if eta >= 0 else 1 - (1 - x) ** exponent
+    fraction: _Fraction = x**exponent if eta >= 0 else 1 - (1 - x) ** exponent
+    return fraction
 
 
 beta_function_map: dict[str, Callable[..., Any]] = {"uniform": uniform, "CPW": cpw, "CVaR": CVaR, "Pow": Pow}

@@ -156,14 +156,18 @@ class Normalization:
         if part is None or self.norms is None:
             return obs
         mean, var = part.moments()
-        return np.clip((obs - mean) / (np.sqrt(var) + _EPSILON), *self.norms.clip_range).astype(np.float32)
+        values: np.ndarray = np.clip((obs - mean) / (np.sqrt(var) + _EPSILON), *self.norms.clip_range).astype(
+            np.float32
+        )
+        return values
 
     def scaled_reward(self, reward: np.ndarray) -> np.ndarray:
         """Return rewards ``[N, 1]`` divided by the deviation of the returns, float32; the first ones as they are."""
         part = self._parts.get("returns")
         if part is None or part.count <= REWARD_WARM_UP_STEPS:
             return reward
-        return (reward / (np.sqrt(part.moments()[1]) + _EPSILON)).astype(np.float32)
+        values: np.ndarray = (reward / (np.sqrt(part.moments()[1]) + _EPSILON)).astype(np.float32)
+        return values
 
     # what others read
 

@@ -31,14 +31,16 @@ class MultinomialSampler:
     """Logits ``[*S, N]`` to a sampled class, int64 ``[*S]``."""
 
     def __call__(self, logit: torch.Tensor) -> torch.Tensor:
-        return Categorical(logits=logit).sample()
+        output: torch.Tensor = Categorical(logits=logit).sample()
+        return output
 
 
 class MuSampler:
     """The mean of a distribution, ``[*S, D]``."""
 
     def __call__(self, logit: object) -> torch.Tensor:
-        return _part(logit, "mu")
+        output: torch.Tensor = _part(logit, "mu")
+        return output
 
 
 class ReparameterizationSampler:

@@ -122,7 +122,8 @@ def episode_return(info: object, env_id: int) -> Return:
             f"env {env_id} ended an episode without info['eval_episode_return']: "
             "add the wrapper EvalEpisodeReturnWrapper ('eval_episode_return'), or set it in the step of the env"
         )
-    return info["eval_episode_return"]
+    made: Return = info["eval_episode_return"]
+    return made
 
 
 def scalar(value: Return) -> float:

@@ -406,24 +406,27 @@ def v1_interface(env: EnvManager) -> EnvManager:
     """
     if not hasattr(env, "launch"):
         raise TypeError(f"expected an env manager (see ding.envs.create_env_manager), found {type(env).__name__}")
-    normalized = env.run_view() if hasattr(type(env), "run_view") else None  # type: ignore[attr-defined]
+    normalized: EnvManager | None = env.run_view() if hasattr(type(env), "run_view") else None  # type: ignore[attr-defined]
     if normalized is not None:
         return normalized
-    return env.as_dict_form() if hasattr(type(env), "as_dict_form") else env  # type: ignore[attr-defined]
+    manager: EnvManager = env.as_dict_form() if hasattr(type(env), "as_dict_form") else env  # type: ignore[attr-defined]
+    return manager
 
 
 def as_network_input(obs: ByEnv) -> ByEnv:
     """Return the observations as :func:`~ding.torch_utils.network_input` makes them."""
     if isinstance(obs, EnvBatch):
         return EnvBatch.unchecked(obs.env_ids, network_input(obs.columns))
-    return network_input(obs)
+    inputs: ByEnv = network_input(obs)
+    return inputs
 
 
 def as_float_tensors(obs: ByEnv) -> ByEnv:
     """Return the observations as float32 tensors."""
     if isinstance(obs, EnvBatch):
         return EnvBatch.unchecked(obs.env_ids, to_tensor(obs.columns, dtype=torch.float32))
-    return to_tensor(obs, dtype=torch.float32)
+    inputs: ByEnv = to_tensor(obs, dtype=torch.float32)
+    return inputs
 
 
 def _gather(env_ids: np.ndarray, sources: Sequence[ByEnv]) -> ByEnv:

@@ -61,7 +61,10 @@ def total_norm(tensors: list[torch.Tensor], norm_type: float) -> torch.Tensor:
     if not tensors:
         return torch.zeros(())
     norms = [torch.linalg.vector_norm(tensor, norm_type) for tensor in tensors]
-    return torch.linalg.vector_norm(torch.stack([norm.to(norms[0].device) for norm in norms]), norm_type)
+    output: torch.Tensor = torch.linalg.vector_norm(
+        torch.stack([norm.to(norms[0].device) for norm in norms]), norm_type
+    )
+    return output
 
 
 def _settled(

@@ -191,7 +191,8 @@ class RecordableOptimizer(Optimizer):
         with torch.no_grad():
             flat = [torch.cat([next(grads).reshape(-1) for _ in run.members]) for run in own]
             parts = [(stand_in(run), [stand_in(part) for part in self._moments_of(run)]) for run in own]
-            return self._update_flat(parts, flat, max_grad_norm)
+            found: torch.Tensor | None = self._update_flat(parts, flat, max_grad_norm)
+            return found
 
     def _update_flat(
         self,

@@ -19,7 +19,8 @@ class _Constrained(nn.Module):
     @property
     def data(self) -> torch.Tensor:
         """The present value, with a graph to the parameter."""
-        return self()
+        output: torch.Tensor = self()
+        return output
 
     def set_data(self, data: torch.Tensor) -> None:
         """Replace the value; the parameter object stays (and an optimizer's reference to it), its shape may change."""

@@ -293,7 +293,8 @@ class LoggedModel:
         attributes = self.__dict__.get("_attributes", {})
         if name not in attributes:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return attributes[name]
+        getters: _ValueGetters = attributes[name]
+        return getters
 
     @property
     def expire(self) -> float:

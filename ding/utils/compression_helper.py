@@ -32,7 +32,8 @@ class CloudPickleWrapper:
     def __getstate__(self) -> bytes:
         import cloudpickle  # type: ignore[import-untyped]
 
-        return cloudpickle.dumps(self.data)
+        raw: bytes = cloudpickle.dumps(self.data)
+        return raw
 
     def __setstate__(self, state: bytes) -> None:
         self.data = pickle.loads(state)  # noqa: S301 - only the parent process writes to this pipe
@@ -62,7 +63,8 @@ def _lz4() -> ModuleType:
 
 def lz4_data_compressor(data: object) -> bytes:
     """Plain data (see the module) to bytes. Needs the package ``lz4``."""
-    return _lz4().compress(_plain_data.dumps(data))
+    raw: bytes = _lz4().compress(_plain_data.dumps(data))
+    return raw
 
 
 def lz4_data_decompressor(compressed_data: bytes) -> Any:
@@ -76,14 +78,15 @@ def jpeg_data_compressor(data: np.ndarray) -> bytes:
     done, encoded = cv2.imencode(".jpg", data)
     if not done:
         raise ValueError(f"cannot encode an array of shape {data.shape} and dtype {data.dtype} as JPEG")
-    return encoded.tobytes()
+    raw: bytes = encoded.tobytes()
+    return raw
 
 
 def jpeg_data_decompressor(compressed_data: bytes, gray_scale: bool = False) -> np.ndarray:
     """JPEG bytes to an image, uint8 ``[H, W, 3]``, or ``[H, W]`` with ``gray_scale``. Needs OpenCV."""
     cv2: Any = require_extra("cv2", "atari")
     flag = cv2.IMREAD_GRAYSCALE if gray_scale else cv2.IMREAD_COLOR
-    image = cv2.imdecode(np.frombuffer(compressed_data, dtype=np.uint8), flag)
+    image: np.ndarray = cv2.imdecode(np.frombuffer(compressed_data, dtype=np.uint8), flag)
     if image is None:
         raise ValueError("the bytes are not a JPEG image")
     return image

@@ -11,7 +11,8 @@ from ding.utils.nested import dotted, map_nested
 
 def convert_easy_dict_to_dict(easy_dict: Mapping[str, Any]) -> dict[str, Any]:
     """A plain dict, with every ``EasyDict`` inside (also inside lists and tuples) made a plain dict too."""
-    return map_nested(lambda value: value, easy_dict)
+    entries: dict[str, Any] = map_nested(lambda value: value, easy_dict)
+    return entries
 
 
 def deep_merge_dicts(original: Mapping[str, Any] | None, new_dict: Mapping[str, Any] | None) -> Any:

@@ -50,8 +50,8 @@ class LockContext:
     def acquire(self, timeout: float | None = None) -> bool:
         """Take the lock; with ``timeout`` (seconds) False when it did not come free in time."""
         if timeout is None:
-            return self.lock.acquire()
-        return self.lock.acquire(True, timeout)
+            return bool(self.lock.acquire())
+        return bool(self.lock.acquire(True, timeout))
 
     def release(self) -> None:
         """Give the lock back."""

@@ -41,10 +41,12 @@ class GaussianNormalizer(Normalizer):
         self.stds = np.where(stds > _MIN_SPREAD, stds, 1.0).astype(np.float32)
 
     def normalize(self, x: np.ndarray) -> np.ndarray:
-        return (x - self.means) / self.stds
+        values: np.ndarray = (x - self.means) / self.stds
+        return values
 
     def unnormalize(self, x: np.ndarray) -> np.ndarray:
-        return x * self.stds + self.means
+        values: np.ndarray = x * self.stds + self.means
+        return values
 
 
 class LimitsNormalizer(Normalizer):
@@ -56,11 +58,13 @@ class LimitsNormalizer(Normalizer):
         self._centre, self._half = self.mins + half, np.where(half > _MIN_SPREAD, half, 1.0)
 
     def normalize(self, x: np.ndarray) -> np.ndarray:
-        return (x - self._centre) / self._half
+        values: np.ndarray = (x - self._centre) / self._half
+        return values
 
     def unnormalize(self, x: np.ndarray) -> np.ndarray:
         """Values are clipped to [-1, 1] first."""
-        return np.clip(x, -1, 1) * self._half + self._centre
+        values: np.ndarray = np.clip(x, -1, 1) * self._half + self._centre
+        return values
 
 
 class CDFNormalizer(Normalizer):

@@ -191,7 +191,7 @@ def dist_init(
     rank: int | None = None,
     world_size: int | None = None,
     timeout: datetime.timedelta = _DEFAULT_TIMEOUT,
-    store: dist.Store | None = None,
+    store: dist.Store | None = None,  # type: ignore[name-defined]
 ) -> tuple[int, int]:
     """Join the process group.
 

@@ -84,15 +84,15 @@ class Scheduler(Configurable):
     @property
     def in_cooldown(self) -> bool:
         """Whether the next metric is not counted as a bad one."""
-        return self.cooldown_counter > 0
+        return bool(self.cooldown_counter > 0)
 
     def is_better(self, metrics: float) -> bool:
         """Whether ``metrics`` beats that of the last ``step`` by more than ``threshold``; the first one does."""
         if self.last_metrics is None:
             return True
         if self.optimize_mode == "min":
-            return metrics < self.last_metrics - self.threshold
-        return metrics > self.last_metrics + self.threshold
+            return bool(metrics < self.last_metrics - self.threshold)
+        return bool(metrics > self.last_metrics + self.threshold)
 
     def step(self, metrics: float, param: float) -> float:
         """Take in a metric and return the parameter to use from now on (``param`` itself if nothing is to change).
@@ -116,7 +116,8 @@ class Scheduler(Configurable):
     def update_param(self, param: float) -> float:
         """The parameter after one change, inside ``change_range``."""
         low, high = self.change_range
-        return min(max(_MODES[self.schedule_mode](param, self.factor), low), high)
+        value: float = min(max(_MODES[self.schedule_mode](param, self.factor), low), high)
+        return value
 
 
 def _is_number(value: object) -> bool:

@@ -70,7 +70,8 @@ class TimeWrapperTime:
         if timer is None:
             raise RuntimeError("end_time was called before start_time in this thread")
         timer.__exit__()
-        return timer.value
+        value: float = timer.value
+        return value
 
     @classmethod
     def wrapper(cls, fn: Callable[..., Any]) -> Callable[..., tuple[Any, float]]:

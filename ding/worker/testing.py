@@ -76,29 +76,35 @@ class ScriptedPolicy:
     @property
     def learn_mode(self) -> roles.LearnMode:
         """What a learner takes."""
-        return self._mode(
+        made: roles.LearnMode = self._mode(
             forward=self._forward_learn, reset=self._reset_learn, info=self.__repr__, monitor_vars=self._monitor_vars
         )
+        return made
 
     @property
     def collect_mode(self) -> roles.CollectMode:
         """What a collector takes."""
-        return self._mode(
+        made: roles.CollectMode = self._mode(
             forward=self._forward_collect,
             process_transition=self._process_transition,
             get_train_sample=self._get_train_sample,
             reset=self._reset_collect,
         )
+        return made
 
     @property
     def eval_mode(self) -> roles.EvalMode:
         """What an evaluator takes."""
-        return self._mode(forward=self._forward_eval, reset=self._reset_eval)
+        made: roles.EvalMode = self._mode(forward=self._forward_eval, reset=self._reset_eval)
+        return made
 
     @property
     def command_mode(self) -> roles.CommandMode:
         """What a commander takes."""
-        return self._mode(get_setting_learn=dict, get_setting_collect=self._get_setting_collect, get_setting_eval=dict)
+        made: roles.CommandMode = self._mode(
+            get_setting_learn=dict, get_setting_collect=self._get_setting_collect, get_setting_eval=dict
+        )
+        return made
 
     def _mode(self, **functions: Callable[..., Any]) -> Any:
         """A named tuple, as the modes of a policy are."""

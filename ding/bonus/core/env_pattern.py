@@ -49,7 +49,8 @@ class EnvPattern:
         if isinstance(env, DingEnvWrapper):
             return env.clone(caller)
         if isinstance(env, BaseEnv):
-            return _copied(env)
+            result: BaseEnv = _copied(env)
+            return result
         made = _copied(env) if isinstance(env, gymnasium.Env) else env()
         return made if isinstance(made, BaseEnv) else DingEnvWrapper(made, self._cfg, caller=caller)
 

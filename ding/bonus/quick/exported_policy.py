@@ -72,7 +72,8 @@ def _best(logit: Any, mask: Any) -> torch.Tensor:
         masks = mask if isinstance(mask, (list, tuple)) else [mask] * len(logit)
         return torch.stack([_best(one, its) for one, its in zip(logit, masks)], dim=-1)
     allowed = logit if mask is None else logit.masked_fill(usable_mask(mask) == 0, float("-inf"))
-    return allowed.argmax(-1)
+    output: torch.Tensor = allowed.argmax(-1)
+    return output
 
 
 def _greedy(output: Mapping[str, Any]) -> torch.Tensor:

@@ -119,7 +119,8 @@ class RecordBatch(Sequence[BufferedData]):
     def meta_array(self, key: str) -> np.ndarray:
         """The numbers of one meta key that all records have, as float64 ``[N]``."""
         if self._items is None and isinstance(self._meta.get(key), np.ndarray):
-            return self._meta[key].astype(np.float64)
+            values: np.ndarray = self._meta[key].astype(np.float64)
+            return values
         return np.array(self.meta_column(key), dtype=np.float64)
 
     def with_data(self, **columns: Any) -> "RecordBatch":
@@ -259,7 +260,7 @@ class SlotQueue:
 
     def remove(self, places: np.ndarray) -> np.ndarray:
         """Remove the records at sorted, distinct places; returns their slots."""
-        slots = self.slots[places]
+        slots: np.ndarray = self.slots[places]
         if len(places) and places[-1] == len(places) - 1:
             self._drop_oldest(len(places))
         else:

@@ -154,7 +154,8 @@ class Buffer(OwnLocks, ABC):
         for place in range(self.count()):
             record = self.get(place)
             if record.index == index:
-                return record.meta
+                entries: dict[str, Any] = record.meta
+                return entries
         return {}
 
     def use(self: B, func: Middleware) -> B:

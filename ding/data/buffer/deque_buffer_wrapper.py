@@ -241,7 +241,8 @@ class DequeBufferWrapper(Configurable):
     def state_dict(self) -> dict[str, Any]:
         """Everything that is needed to go on with an equal buffer, as copies."""
         with self.buffer._lock:
-            return clone_structure({**self.buffer._core.contents(), "extra": self._extra()})
+            entries: dict[str, Any] = clone_structure({**self.buffer._core.contents(), "extra": self._extra()})
+            return entries
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Become the buffer that a ``state_dict`` describes."""

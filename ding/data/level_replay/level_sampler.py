@@ -138,7 +138,7 @@ class LevelSampler(Configurable):
     def sample_weights(self) -> np.ndarray:
         """Probabilities of the levels in a replay: float64 ``[L]``, 0 for those that were not scored yet."""
         cfg, seen = self._cfg, self.unseen_seed_weights == 0
-        weights = _normed(cfg["score_transform"], cfg["temperature"], self.seed_scores, seen, cfg)
+        weights: np.ndarray = _normed(cfg["score_transform"], cfg["temperature"], self.seed_scores, seen, cfg)
         if cfg["staleness_coef"] > 0:
             staleness = _normed(
                 cfg["staleness_transform"], cfg["staleness_temperature"], self.seed_staleness, seen, cfg

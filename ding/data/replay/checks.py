@@ -47,7 +47,7 @@ def positive_int(value: object, name: str) -> int:
         BufferConfigError: it is no whole number above 0.
     """
     try:
-        number = int(value)  # type: ignore[call-overload]
+        number: int = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
         number = 0
     if number < 1 or isinstance(value, bool) or number != value:

@@ -157,16 +157,19 @@ class SlotTable:
         """Whether row ``ids[i]`` is in slot ``slots[i]``, which may be no slot at all: bool ``[N]``."""
         # Negative numbers become huge ones.
         inside = slots.view(np.uint64) < len(self.unique_id)
+        same: np.ndarray
         if inside.all():
-            return self.unique_id[slots] == ids
-        return (self.unique_id[np.where(inside, slots, 0)] == ids) & inside
+            same = self.unique_id[slots] == ids
+        else:
+            same = (self.unique_id[np.where(inside, slots, 0)] == ids) & inside
+        return same
 
     def staleness(self, slots: np.ndarray, cur_iter: "int | np.ndarray") -> np.ndarray:
         """int64 ``[N]``: train iterations since the rows were collected; -1 where that is unknown."""
         if not self._any_iter:
             return np.full(len(slots), -1)
         collected = self.collect_iter[slots]
-        stale = cur_iter - collected
+        stale: np.ndarray = cur_iter - collected
         stale[collected == UNKNOWN_ITER] = -1
         return stale
 

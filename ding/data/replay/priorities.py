@@ -101,7 +101,8 @@ class Priorities:
 
     def weights(self, priority: np.ndarray) -> np.ndarray:
         """float64 ``[N]`` weights of priorities ``[N]``."""
-        return np.minimum(np.maximum(priority, EPS) ** self.alpha, _LARGEST_WEIGHT)
+        values: np.ndarray = np.minimum(np.maximum(priority, EPS) ** self.alpha, _LARGEST_WEIGHT)
+        return values
 
     def fill(self, start: int, count: int, priority: "float | np.ndarray") -> None:
         """Set the priorities (one for all, or ``[count]``) of the slots of a ring from ``start`` on."""

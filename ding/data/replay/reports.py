@@ -235,7 +235,8 @@ class UsedDataRemover(OwnLocks):
         if not isinstance(data, dict) or not isinstance(data.get("data_id"), str):
             raise AssertionError(f"used data must be a dict with the path of a file as 'data_id', got {data!r:.200}")
         if self._path_data is None:
-            return data["data_id"]
+            text: str = data["data_id"]
+            return text
         folder = os.path.realpath(self._path_data)
         path = os.path.realpath(os.path.join(folder, data["data_id"]))
         if os.path.commonpath([folder, path]) != folder or path == folder:

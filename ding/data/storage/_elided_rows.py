@@ -89,7 +89,8 @@ class ElidedRows(SavedRows):
         return field.restore(rows.reshape(end - begin, *field.shape))
 
     def _row_bytes(self) -> int:
-        return super()._row_bytes() + sum(field.row_bytes for field, _, _ in self._fields.values())
+        number: int = super()._row_bytes() + sum(field.row_bytes for field, _, _ in self._fields.values())
+        return number
 
 
 def _lengths(data: Mapping[str, Any]) -> "np.ndarray | None":

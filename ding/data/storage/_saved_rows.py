@@ -36,7 +36,8 @@ class SavedRows:
 
     def expand(self, begin: int, end: int) -> dict[str, Any]:
         """Rows ``begin`` to ``end`` as nested columns in full size."""
-        return self._part(begin, end)
+        entries: dict[str, Any] = self._part(begin, end)
+        return entries
 
     def _part(self, begin: int, end: int) -> Any:
         columns = take(self.columns, slice(begin, end))

@@ -215,7 +215,8 @@ class ColumnStorage(RowStorage):
     def nbytes(self) -> int:
         kept = [field for field, array in zip(self.fields, self._arrays) if array is not None]
         own = self.capacity * sum(_REFERENCE_BYTES if field.kind == OBJECTS else field.row_bytes for field in kept)
-        return own + sum(pair.pool.held * pair.pool.frames[0].nbytes + pair.slots.nbytes for pair in self._pairs)
+        number: int = own + sum(pair.pool.held * pair.pool.frames[0].nbytes + pair.slots.nbytes for pair in self._pairs)
+        return number
 
     def close(self) -> None:
         if self._files is not None:

@@ -54,4 +54,5 @@ class FileModelStorage(Storage):
         save_file(self.path, data)
 
     def load(self) -> StateDict:
-        return read_file(self.path)
+        state: StateDict = read_file(self.path)
+        return state

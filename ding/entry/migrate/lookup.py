@@ -13,7 +13,8 @@ def find(name: str) -> object | None:
     owner, _, last = name.rpartition(".")
     found = find(owner) if owner else None
     with contextlib.suppress(ImportError, AttributeError):
-        return getattr(found, last)
+        result: object | None = getattr(found, last)
+        return result
     try:
         # A module that nothing has imported yet.
         return importlib.import_module(name) if not owner or isinstance(found, ModuleType) else None

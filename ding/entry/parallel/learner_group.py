@@ -200,7 +200,7 @@ def _join(context: RoleContext, learner: str, rank: int, world_size: int) -> boo
         path = _meeting_file(context, learner, rank)
         if path is None:
             return False
-        store = dist.FileStore(path, world_size)
+        store = dist.FileStore(path, world_size)  # type: ignore[attr-defined]
         store.set_timeout(datetime.timedelta(seconds=timeout_s))
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform.startswith("linux") else "lo0")
     backend = group_backend(bool(cfg.main.policy.get("cuda", False)), local_processes)

@@ -156,7 +156,8 @@ class _Part(Dataset[Any]):
 
     def rows_at(self, places: np.ndarray) -> dict[str, Any]:
         """The rows at these positions as columns."""
-        return self._dataset.rows_at(places + self._start)
+        entries: dict[str, Any] = self._dataset.rows_at(places + self._start)
+        return entries
 
 
 def _data_set(cfg: EasyDict, data_path: str | None) -> Any:
@@ -231,10 +232,12 @@ def serial_pipeline_bco(
 def _expert_episodes(cfg: EasyDict, expert: EasyDict, arguments: RunArguments) -> Sequence[Samples]:
     path, data_path = cfg.policy.collect.get("model_path"), cfg.policy.collect.get("data_path")
     if path is None and data_path:
-        return read_file(data_path)
+        saved: Sequence[Samples] = read_file(data_path)
+        return saved
     state = read_state(path, "policy.collect.model_path (or policy.collect.data_path)")
     with playing_expert(arguments, expert, state, "episode") as player:
-        return player.collect(n_episode=_EXPERT_EPISODES)
+        played: Sequence[Samples] = player.collect(n_episode=_EXPERT_EPISODES)
+        return played
 
 
 class ObservationCloningPath(DataPath):

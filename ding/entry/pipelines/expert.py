@@ -54,7 +54,8 @@ def serial_pipeline_dqfd(
 
 
 def _model_path(cfg: EasyDict, expert: EasyDict) -> str | None:
-    return cfg.policy.collect.get("model_path") or expert.policy.collect.get("model_path")
+    found: str | None = cfg.policy.collect.get("model_path") or expert.policy.collect.get("model_path")
+    return found
 
 
 def _dqfd_mix(cfg: EasyDict, expert: EasyDict) -> Mix:
@@ -109,7 +110,8 @@ def serial_pipeline_r2d3(
 
 
 def _r2d3_model_path(cfg: EasyDict, expert: EasyDict) -> str | None:
-    return expert.policy.collect.get("model_path") or cfg.policy.collect.get("model_path")
+    found: str | None = expert.policy.collect.get("model_path") or cfg.policy.collect.get("model_path")
+    return found
 
 
 def _r2d3_mix(cfg: EasyDict, expert: EasyDict) -> Mix:

@@ -14,8 +14,9 @@ from ding.data import TransitionBatch
 from ding.data.roles import Samples
 from ding.entry.serial.loop import DataPath
 from ding.entry.serial.parts import SerialParts
-from ding.entry.serial.shape_check import as_tuple, is_our_network, is_shape
+from ding.entry.serial.shape_check import is_our_network
 from ding.policy import Policy
+from ding.policy.action_kind import as_tuple, is_shape
 from ding.utils import SeedTree, get_rank, get_world_size
 from ding.utils.data.dataset import ColumnDataset, DatasetFieldError
 

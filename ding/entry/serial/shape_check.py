@@ -173,7 +173,8 @@ def _agent_num(model_cfg: Mapping[str, Any], action_space: object) -> int | None
     if "agent_obs_shape" in model_cfg and isinstance(action_space, spaces.MultiDiscrete):
         # Networks that all agents share, which need not know.
         return len(action_space.nvec)
-    return model_cfg.get("agent_num", model_cfg.get("n_agent"))
+    found: int | None = model_cfg.get("agent_num", model_cfg.get("n_agent"))
+    return found
 
 
 def _action_shape(space: object, agent_num: int | None) -> tuple[int, ...] | None:

@@ -56,7 +56,8 @@ def read_status(exp_name: str) -> dict[str, Any]:
     """
     from ding.interaction import fetch_status
 
-    return ask_run(exp_name, fetch_status)
+    entries: dict[str, Any] = ask_run(exp_name, fetch_status)
+    return entries
 
 
 def ask_run(exp_name: str, request: Callable[..., Any], *args: object) -> Any:

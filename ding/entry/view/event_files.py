@@ -192,7 +192,8 @@ def _crc_table_at(distance: int) -> np.ndarray:
         return np.ascontiguousarray(tables[distance])
     nearer = _crc_table_at(distance - _BLOCK_BYTES)
     octets = [tables[_BLOCK_BYTES - 1 - k][(nearer >> (8 * k)) & 0xFF] for k in range(4)]
-    return np.bitwise_xor.reduce(octets)
+    values: np.ndarray = np.bitwise_xor.reduce(octets)
+    return values
 
 
 def _crc32c(record: np.ndarray) -> int:
@@ -354,7 +355,8 @@ def _parse_other(
 def _varints(octets: np.ndarray) -> np.ndarray:
     """Base-128 numbers of K bytes each, uint8 ``[N, K]``, the lowest byte first, as int64 ``[N]``."""
     shifts = 7 * np.arange(octets.shape[1], dtype=np.uint64)
-    return ((octets.astype(np.uint64) & 0x7F) << shifts).sum(axis=1, dtype=np.uint64).astype(np.int64)
+    values: np.ndarray = ((octets.astype(np.uint64) & 0x7F) << shifts).sum(axis=1, dtype=np.uint64).astype(np.int64)
+    return values
 
 
 def _numbers(octets: np.ndarray, dtype: str) -> np.ndarray:

@@ -89,7 +89,8 @@ class DiscretePart:
     def holds(self, actions: np.ndarray) -> np.ndarray:
         """Return which of N actions of the env lie in the space, bool ``[N]``."""
         values = actions.reshape(len(actions), -1)
-        return np.all((values >= self.start) & (values < self.start + self.counts), axis=1)
+        result: np.ndarray = np.all((values >= self.start) & (values < self.start + self.counts), axis=1)
+        return result
 
 
 class BoxPart:
@@ -187,7 +188,8 @@ class BoxPart:
     def holds(self, actions: np.ndarray) -> np.ndarray:
         """Return which of N actions of the env lie in the space, bool ``[N]``; NaN does not."""
         inside = (actions >= self.space.low) & (actions <= self.space.high)
-        return np.all(inside.reshape(len(actions), -1), axis=1)
+        values: np.ndarray = np.all(inside.reshape(len(actions), -1), axis=1)
+        return values
 
 
 class OtherPart:

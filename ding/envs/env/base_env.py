@@ -111,7 +111,8 @@ def get_env_cls(cfg: Mapping[str, Any]) -> type[BaseEnv]:
     name = ENV_REGISTRY.type_of(cfg, EnvConfigError)
     if name not in ENV_REGISTRY:
         import_type(name)
-    return ENV_REGISTRY.get(name)
+    cls: type[BaseEnv] = ENV_REGISTRY.get(name)
+    return cls
 
 
 def get_vec_env_setting(

@@ -57,7 +57,8 @@ def defer_norms(env: object) -> Norms | None:
     """
     own = getattr(type(env), "defer_norms", None)
     if own is not None:
-        return own(env)
+        norms: Norms | None = own(env)
+        return norms
     inner = _inner(env)
     return None if inner is None else deferred_norms(inner)
 

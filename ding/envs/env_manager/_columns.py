@@ -204,7 +204,8 @@ class DeclaredDtypes:
 
     def columns(self, columns: Columns, path: str = "") -> Columns:
         """The observations of N envs, which lie at ``path`` of the space."""
-        return map_paths(self._column, columns, path)
+        result: Columns = map_paths(self._column, columns, path)
+        return result
 
     def _column(self, path: str, columns: Any) -> Any:
         box = self._boxes.get(path)
@@ -297,7 +298,10 @@ class ObsStacker:
             raise DataProblem(str(error), env_ids[0]) from error
         found = _schema(columns)
         if found is None:
-            return map_leaves(lambda leaf: [copied(row) for row in leaf] if isinstance(leaf, list) else leaf, columns)
+            result: Columns = map_leaves(
+                lambda leaf: [copied(row) for row in leaf] if isinstance(leaf, list) else leaf, columns
+            )
+            return result
         if self._first is None:
             self._first = found
         elif found != self._first and not self._may_be_ragged:

@@ -120,7 +120,7 @@ class EnvLifecycle:
 
     def check_running(self, ids: np.ndarray) -> list[int]:
         """Return the ids (int64 ``[N]``) as a list; raise ``AssertionError`` unless these envs are in state RUN."""
-        env_ids = ids.tolist()
+        env_ids: list[int] = ids.tolist()
         for env_id in env_ids:
             if not 0 <= env_id < self.env_num:
                 raise AssertionError(f"there is no env {env_id}; ids are 0..{self.env_num - 1}")

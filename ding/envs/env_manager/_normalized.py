@@ -81,7 +81,8 @@ class NormalizedEnvManager:
         """What is new in observations ``[N, *obs_shape]``, or in stacks ``[N, frames, *obs_shape]``."""
         assert self._norms.obs_shape is not None
         newest: Any = (slice(None), *[-1] * (obs.ndim - 1 - len(self._norms.obs_shape)))
-        return obs[newest]
+        values: np.ndarray = obs[newest]
+        return values
 
     def _kept(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self._raw is None or self._newest is None:

@@ -81,11 +81,13 @@ class V2Interface(AbstractEnvManager):
     @property
     def ready_batch(self) -> EnvBatch:
         """``ready_obs`` of the v1 interface."""
-        return super().ready_obs  # type: ignore[safe-super]
+        batch: EnvBatch = super().ready_obs  # type: ignore[safe-super]
+        return batch
 
     def step_batch(self, actions: Mapping[int, Any]) -> TimestepBatch:
         """``step`` of the v1 interface."""
-        return super().step(actions)  # type: ignore[safe-super]
+        timesteps: TimestepBatch = super().step(actions)  # type: ignore[safe-super]
+        return timesteps
 
     @property
     def ready_obs(self) -> Any:

@@ -350,7 +350,8 @@ class BaseEnvManager(AbstractEnvManager):
 
     def reward_shaping(self, env_id: int, transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """``env.reward_shaping(transitions)`` of one env."""
-        return self._envs[env_id].reward_shaping(transitions)
+        rows: list[dict[str, Any]] = self._envs[env_id].reward_shaping(transitions)
+        return rows
 
     def enable_save_figure(self, env_id: int, figure_path: str) -> None:
         """``env.enable_save_figure(figure_path)`` of one env."""
@@ -395,4 +396,5 @@ def get_env_manager_cls(cfg: Mapping[str, Any]) -> type:
     import_module(list(cfg.get("import_names", [])))
     if "type" not in cfg:
         raise KeyError("env.manager needs 'type', the registered name of an env manager")
-    return ENV_MANAGER_REGISTRY.get(cfg["type"])
+    cls: type = ENV_MANAGER_REGISTRY.get(cfg["type"])
+    return cls

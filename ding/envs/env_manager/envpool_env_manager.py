@@ -112,7 +112,8 @@ class PoolEnvManager(GymVectorEnvManager):
 
     @property
     def _batches(self) -> PoolBatches | None:
-        return self._venv.batches
+        batches: PoolBatches | None = self._venv.batches
+        return batches
 
     def _masked_reset(self, mask: np.ndarray) -> Columns:
         if self._batches is not None:
@@ -254,7 +255,7 @@ class _Pool(VectorWrapper):
             arguments["episodic_life"] = False
         if self._batch_size < self._num_envs:
             arguments["batch_size"] = self._batch_size
-        pool = envpool.make(self._task.name, env_type="gymnasium", num_envs=self._num_envs, **arguments)
+        pool: VectorEnv = envpool.make(self._task.name, env_type="gymnasium", num_envs=self._num_envs, **arguments)
         if self._batch_size < self._num_envs:
             self.batches = PoolBatches(pool, self._num_envs, self._batch_size)
         return pool

@@ -238,7 +238,8 @@ class _SubprocessEnvManager(AbstractEnvManager):
 
     def reward_shaping(self, env_id: int, transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Let an env shape the rewards of its transitions."""
-        return self._ask([env_id], "reward_shaping", (transitions,))[0]
+        rows: list[dict[str, Any]] = self._ask([env_id], "reward_shaping", (transitions,))[0]
+        return rows
 
     def enable_save_figure(self, env_id: int, figure_path: str) -> None:
         """Let an env save figures below a path."""

@@ -74,7 +74,7 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
 
     def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step, always with 5 fields."""
-        result = self.env.step(action)
+        result: tuple[Any, Any, bool, bool, dict[str, Any]] = self.env.step(action)
         if len(result) == 5:
             return result
         obs, reward, done, info = result
@@ -134,7 +134,8 @@ class OldGymView:
 
     def step(self, action: object) -> tuple[Any, Any, bool, dict[str, Any]]:
         """Step, and return 4 values; the info says whether a time limit ended the episode."""
-        return in_old_form(self.env.step(action))
+        made: tuple[Any, Any, bool, dict[str, Any]] = in_old_form(self.env.step(action))
+        return made
 
     def render(self, *args: Any, **kwargs: Any) -> Any:
         """The current frame."""

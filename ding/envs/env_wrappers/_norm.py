@@ -31,7 +31,8 @@ class RunningMeanStd(running_mean_std.RunningMeanStd):
     @property
     def std(self) -> np.ndarray:
         """Running standard deviation plus ``epsilon``, float64 ``[*shape]``."""
-        return np.sqrt(self.moments()[1]) + self._epsilon
+        values: np.ndarray = np.sqrt(self.moments()[1]) + self._epsilon
+        return values
 
 
 class _Float32Obs(ObsWrapper):
@@ -83,7 +84,8 @@ class StaticObsNormWrapper(_Float32Obs):
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
         """Standardise, float32."""
-        return np.clip((observation - self.mean) / self.std, *self.clip_range).astype(np.float32)
+        values: np.ndarray = np.clip((observation - self.mean) / self.std, *self.clip_range).astype(np.float32)
+        return values
 
 
 @ENV_WRAPPER_REGISTRY.register("reward_norm")

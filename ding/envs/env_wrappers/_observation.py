@@ -44,7 +44,8 @@ class WarpFrameWrapper(ObsWrapper):
         cv2 = self._cv2
         if not self._channels_first:
             gray = cv2.cvtColor(observation, cv2.COLOR_RGB2GRAY)
-            return cv2.resize(gray, (self.size, self.size), interpolation=cv2.INTER_AREA)
+            values: np.ndarray = cv2.resize(gray, (self.size, self.size), interpolation=cv2.INTER_AREA)
+            return values
         planes = [cv2.resize(plane, (self.size, self.size), interpolation=cv2.INTER_AREA) for plane in observation]
         return np.stack(planes)
 

@@ -28,7 +28,7 @@ def _bounds(dtype: "type[np.generic]", bounded: bool) -> tuple[Any, Any]:
     return (max(0, int(info.min)), 100) if bounded else (int(info.min), int(info.max))
 
 
-@st.composite
+@st.composite  # type: ignore[untyped-decorator]
 def boxes(
     draw: Draw, dtypes: Sequence[Any] = (*FLOATS, *INTS), shapes: Sequence[Any] = SHAPES, bounded: bool | None = None
 ) -> spaces.Box:
@@ -97,7 +97,7 @@ def action_spaces() -> Any:
     return st.one_of(leaves, st.recursive(leaves, _nested, max_leaves=3))
 
 
-@st.composite
+@st.composite  # type: ignore[untyped-decorator]
 def env_specs(
     draw: Draw,
     observations: "Strategy | None" = None,

@@ -110,4 +110,5 @@ class _AleVector(AleGames):
 
 
 def _scaled(frames: np.ndarray) -> np.ndarray:
-    return np.divide(frames, np.float32(255.0), dtype=np.float32)
+    values: np.ndarray = np.divide(frames, np.float32(255.0), dtype=np.float32)
+    return values

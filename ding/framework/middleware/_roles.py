@@ -3,7 +3,7 @@
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ding.framework.task import VoidMiddleware, current_task
 
@@ -23,7 +23,7 @@ def for_roles(*roles: str) -> Callable[[F], F]:
     def decorate(factory: F) -> F:
         if isinstance(factory, type):
             gated: Any = _made_where(factory, lambda: plays(*roles))
-            return gated
+            return cast(F, gated)
 
         @functools.wraps(factory)
         def make(*args: Any, **kwargs: Any) -> Any:

@@ -55,7 +55,8 @@ class TreeMode:
         """Return the transition of one environment."""
         values = to_tensor({"obs": timestep.obs, "reward": timestep.reward, "done": timestep.done})
         step = Row(values, info=timestep.info)
-        return as_dict(self._policy.process_transition(as_tree(to_tensor(obs)), policy_output, step))
+        made: Transition = as_dict(self._policy.process_transition(as_tree(to_tensor(obs)), policy_output, step))
+        return made
 
     def get_train_sample(self, transitions: Any) -> Any:
         """Return the transitions: such a policy prepares them itself."""

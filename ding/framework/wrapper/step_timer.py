@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ding.framework.task import current_task, name_of
+from ding.framework._phases import name_of
+from ding.framework.task import current_task
 
 logger = logging.getLogger(__name__)
 

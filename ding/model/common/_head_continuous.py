@@ -151,7 +151,8 @@ class PopArtVHead(nn.Module):
         """Features ``[B, hidden_size]`` to ``pred`` (normalised) and ``unnormalized_pred``, each ``[B]`` for one
         output.
         """
-        return self.Q(x)
+        output: dict[str, torch.Tensor] = self.Q(x)
+        return output
 
 
 class EnsembleHead(nn.Module):

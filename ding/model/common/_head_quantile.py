@@ -56,7 +56,8 @@ class QuantileHead(nn.Module):
 
     def _values(self, x: torch.Tensor, quantiles: torch.Tensor, num_quantiles: int) -> torch.Tensor:
         features = x.repeat(num_quantiles, 1) * self.quantile_net(quantiles)
-        return self.Q(features).reshape(num_quantiles, x.shape[0], self.output_size)
+        output: torch.Tensor = self.Q(features).reshape(num_quantiles, x.shape[0], self.output_size)
+        return output
 
     def forward(self, x: torch.Tensor, num_quantiles: int | None = None) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` random fractions.
@@ -113,7 +114,8 @@ class FQFHead(nn.Module):
     def _values(self, x: torch.Tensor, quantiles: torch.Tensor) -> torch.Tensor:
         """Values ``[B, K, N]`` at the fractions ``[B, K]``."""
         embedding = self.fqf_fc(torch.cos(quantiles.unsqueeze(-1) * self.sigma_pi))
-        return self.Q(x.unsqueeze(1) * embedding)
+        output: torch.Tensor = self.Q(x.unsqueeze(1) * embedding)
+        return output
 
     def forward(self, x: torch.Tensor, num_quantiles: int | None = None) -> dict[str, torch.Tensor]:
         """Features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` proposed fractions.

@@ -95,7 +95,8 @@ class ChannelLayerNorm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, C, H, W]`` in and out."""
-        return self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        output: torch.Tensor = self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return output
 
 
 class ConvEncoder(nn.Module):
@@ -170,7 +171,8 @@ class ConvEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Images ``[B, C, H, W]`` of any dtype to features ``[B, hidden_size_list[-1]]``."""
-        return self.mid(run_layers((self.main,), x))
+        output: torch.Tensor = self.mid(run_layers((self.main,), x))
+        return output
 
 
 class DictEncoder(nn.Module):
@@ -216,11 +218,13 @@ class DictEncoder(nn.Module):
         if missing:
             raise KeyError(f"the observation misses {missing}, got {sorted(x)}")
         parts = [self._encode(name, x[name]) for name in self.names]
-        return self.fc(torch.cat(parts, dim=-1))
+        output: torch.Tensor = self.fc(torch.cat(parts, dim=-1))
+        return output
 
     def _encode(self, name: str, x: torch.Tensor) -> torch.Tensor:
         if name in self.convs:
-            return self.convs[name](x.to(self.fc.init.weight.dtype))
+            output: torch.Tensor = self.convs[name](x.to(self.fc.init.weight.dtype))
+            return output
         x = x.unsqueeze(-1) if x.dim() == 1 else x
         return x.to(self.fc.init.weight.dtype)  # a Discrete component comes as integers
 
@@ -249,7 +253,8 @@ class IMPALACnnResidualBlock(nn.Module):
         y = self.conv0(torch.relu(y))
         if self.batch_norm:
             y = self.bn1(y)
-        return x + self.conv1(torch.relu(y))
+        output: torch.Tensor = x + self.conv1(torch.relu(y))
+        return output
 
 
 class IMPALACnnDownStack(nn.Module):
@@ -280,7 +285,8 @@ class IMPALACnnDownStack(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, in, H, W]`` to ``[B, out, ceil(H/2), ceil(W/2)]`` (the same size without pooling)."""
-        return self.blocks(self.halve(self.firstconv(x)))
+        output: torch.Tensor = self.blocks(self.halve(self.firstconv(x)))
+        return output
 
     def output_shape(self, inshape: tuple[int, int, int]) -> tuple[int, int, int]:
         """The image shape that ``inshape`` ``(C, H, W)`` becomes."""

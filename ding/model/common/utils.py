@@ -36,7 +36,8 @@ def create_model(cfg: Mapping[str, Any], defaults: Mapping[str, Any] | None = No
     _check_arguments(MODEL_REGISTRY[kind], arguments)
     if isinstance(arguments.get("activation"), str) and _takes_module(MODEL_REGISTRY[kind], "activation"):
         arguments["activation"] = _activation(arguments["activation"])
-    return MODEL_REGISTRY.build(kind, **arguments)
+    made: nn.Module = MODEL_REGISTRY.build(kind, **arguments)
+    return made
 
 
 def _without_foreign_defaults(cfg: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class DRQN(nn.Module):
             seen = _beside(features, self._extra(inputs, features.shape[:-1]))
             out, next_state = self.rnn(seen.unsqueeze(0), inputs["prev_state"])
             out = out.squeeze(0)
-            output = self.head(out + features if self.res_link else out)
+            output: dict[str, Any] = self.head(out + features if self.res_link else out)
             output["next_state"] = next_state
             return output
         extra = self._extra(inputs, _leading_axes(inputs["obs"]))

@@ -104,7 +104,7 @@ class GTrXLDQN(nn.Module):
         """
         if isinstance(x, torch.Tensor):
             core = self.core(self._features(x))
-            output = self._values(core["logit"])
+            output: dict[str, Any] = self._values(core["logit"])
             output.update(memory=core["memory"].permute(2, 0, 1, 3).contiguous(), transformer_out=core["logit"])
             return output
         obs, state = x["obs"], x["prev_state"]
@@ -121,7 +121,8 @@ class GTrXLDQN(nn.Module):
     def _features(self, obs: torch.Tensor) -> torch.Tensor:
         if self.core.use_embedding_layer:
             return obs
-        return self.obs_encoder(obs.flatten(0, 1)).unflatten(0, obs.shape[:2])
+        output: torch.Tensor = self.obs_encoder(obs.flatten(0, 1)).unflatten(0, obs.shape[:2])
+        return output
 
     def _values(self, out: torch.Tensor) -> dict[str, Any]:
         values = self.head(out.flatten(0, 1))

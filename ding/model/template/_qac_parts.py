@@ -7,7 +7,7 @@ to 125 % of that time, with 64 to 256 rows and hidden layers as wide (forward an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import nn
@@ -36,7 +36,8 @@ class ActorCriticModes(nn.Module):
             ValueError: there is no such mode.
         """
         check_mode(mode, self.mode)
-        return getattr(self, mode)(inputs)
+        output: dict[str, Any] = getattr(self, mode)(inputs)
+        return output
 
 
 def action_width(shape: object, name: str = "action_shape") -> int:
@@ -111,7 +112,7 @@ def continuous_actor(
 
 def actor_output(actor: nn.Module, features: torch.Tensor) -> dict[str, Any]:
     """``action`` ``[B, N]``, or ``logit``: the list of ``mu`` and ``sigma``, of :func:`continuous_actor`."""
-    output: Any = run_head(actor, features)
+    output = run_head(actor, features)
     if "pred" in output:
         pred = output["pred"]
         return {"action": pred if pred.ndim == features.ndim else pred.unsqueeze(-1)}
@@ -133,7 +134,7 @@ def each_value(critic: nn.Module, features: torch.Tensor, key: str) -> Any:
 def run_head(layers: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
     """Run a stack of layers that ends in a head."""
     output: Any = run_layers((layers,), x)
-    return output
+    return cast(dict[str, torch.Tensor], output)
 
 
 def state_action(obs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:

@@ -61,7 +61,8 @@ class ACER(nn.Module):
             ValueError: there is no such mode.
         """
         check_mode(mode, self.mode)
-        return getattr(self, mode)(x)
+        output: dict[str, Any] = getattr(self, mode)(x)
+        return output
 
     def compute_actor(self, x: Observation) -> dict[str, Any]:
         """Observation ``[B, *obs_shape]`` (or ``{'observation', 'action_mask'}``) to ``logit`` ``[B, N]``."""

@@ -26,7 +26,8 @@ class ATOCAttentionUnit(nn.Module):
         """Thoughts ``[..., thought_size]`` (or a dict with ``thought``) to chances ``[..., 1]``."""
         x = data["thought"] if isinstance(data, Mapping) else data
         x = self._fc2(self._fc1(x).relu()).relu()
-        return self._fc3(x).sigmoid()
+        output: torch.Tensor = self._fc3(x).sigmoid()
+        return output
 
 
 class ATOCCommunicationNet(nn.Module):
@@ -45,7 +46,8 @@ class ATOCCommunicationNet(nn.Module):
     def forward(self, data: Mapping[str, torch.Tensor] | torch.Tensor) -> torch.Tensor:
         """Thoughts of groups ``[B, M, thought_size]`` (or a dict with ``thoughts``) to new ones of that shape."""
         x = data["thoughts"] if isinstance(data, Mapping) else data
-        return self._bi_lstm(x)[0]
+        output: torch.Tensor = self._bi_lstm(x)[0]
+        return output
 
 
 class ATOCActorNet(nn.Module):
@@ -125,7 +127,8 @@ class ATOCActorNet(nn.Module):
 
     def act(self, old_thoughts: torch.Tensor, new_thoughts: torch.Tensor) -> torch.Tensor:
         """Actions of thoughts before and after the communication."""
-        return self.actor_2(torch.cat([old_thoughts, new_thoughts], dim=-1))["pred"]
+        output: torch.Tensor = self.actor_2(torch.cat([old_thoughts, new_thoughts], dim=-1))["pred"]
+        return output
 
 
 def _features(obs_shape: int | Sequence[int]) -> int:
@@ -188,7 +191,8 @@ class ATOC(nn.Module):
             ValueError: there is no such mode.
         """
         check_mode(mode, self.mode)
-        return getattr(self, mode)(inputs, **kwargs)
+        output: dict[str, torch.Tensor] = getattr(self, mode)(inputs, **kwargs)
+        return output
 
     def compute_actor(self, obs: torch.Tensor, get_delta_q: bool = False) -> dict[str, torch.Tensor]:
         """See :class:`ATOCActorNet`.
@@ -197,7 +201,7 @@ class ATOC(nn.Module):
             get_delta_q: also return ``delta_q`` ``[B, A]``: by how much the communication that an agent started raised
                 the mean value of its group; 0 if it started none.
         """
-        output = self.actor(obs)
+        output: dict[str, torch.Tensor] = self.actor(obs)
         if get_delta_q and self._communication:
             with torch.no_grad():
                 old, new = output["old_thoughts"], output["new_thoughts"]
@@ -211,7 +215,8 @@ class ATOC(nn.Module):
         return {"q_value": self._value(inputs["obs"], inputs["action"])}
 
     def _value(self, obs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        return self.critic(torch.cat([obs, action], dim=-1))["pred"]
+        output: torch.Tensor = self.critic(torch.cat([obs, action], dim=-1))["pred"]
+        return output
 
     def optimize_actor_attention(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """``loss`` (0-d): the cross entropy of ``initiator_prob`` against ``delta_q``, both ``[B, A]`` in [0, 1], over

@@ -71,7 +71,8 @@ class BCQ(ActorCriticModes):
 
     def compute_vae(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """``obs`` and ``action`` to what :meth:`VanillaVAE.forward` gives."""
-        return self.vae(inputs)
+        output: dict[str, Any] = self.vae(inputs)
+        return output
 
     def draw(self, obs: torch.Tensor) -> torch.Tensor:
         """An action of the data's kind for each observation ``[B, n]``: ``[B, N]``."""

@@ -112,4 +112,5 @@ class COMA(nn.Module):
     def forward(self, inputs: Mapping[str, Any], mode: str) -> dict[str, Any]:
         """``compute_actor``: see :class:`COMAActorNetwork`; ``compute_critic``: see :class:`COMACriticNetwork`."""
         check_mode(mode, self.mode)
-        return self.actor(inputs) if mode == "compute_actor" else self.critic(inputs)
+        output: dict[str, Any] = self.actor(inputs) if mode == "compute_actor" else self.critic(inputs)
+        return output

@@ -51,7 +51,8 @@ class MaskedCausalAttention(nn.Module):
         weights = query @ key.transpose(2, 3) / math.sqrt(key.shape[-1])
         weights = weights.masked_fill(self.mask[..., :steps, :steps] == 0, -torch.inf)
         attended = self.att_drop(F.softmax(weights, dim=-1) @ value)
-        return self.proj_drop(self.proj_net(attended.transpose(1, 2).reshape(batch, steps, width)))
+        output: torch.Tensor = self.proj_drop(self.proj_net(attended.transpose(1, 2).reshape(batch, steps, width)))
+        return output
 
 
 class Block(nn.Module):
@@ -72,7 +73,8 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """float32 ``[B, T, h_dim]`` -> the same."""
         x = self.ln1(x + self.attention(x))
-        return self.ln2(x + self.mlp(x))
+        output: torch.Tensor = self.ln2(x + self.mlp(x))
+        return output
 
 
 @MODEL_REGISTRY.register("dt")
@@ -190,7 +192,8 @@ class DecisionTransformer(nn.Module):
         tokens = torch.stack((returns, features, given), dim=2).reshape(batch, 3 * steps, self.h_dim)
         start = self.global_pos_emb[0, timesteps.reshape(batch, -1)[:, :1]]
         hidden = self.transformer(self.embed_ln(tokens + start + self.pos_emb[:, : 3 * steps]))
-        return self.head(hidden[:, 1::3])
+        output: torch.Tensor = self.head(hidden[:, 1::3])
+        return output
 
 
 def _as_float(states: torch.Tensor) -> torch.Tensor:

@@ -39,7 +39,8 @@ class EBM(nn.Module):
 
     def forward(self, obs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
         """``[B, S, O]`` and ``[B, S, N]`` to energies ``[B, S]``."""
-        return self.net(torch.cat([obs, action], dim=-1))["pred"].reshape(obs.shape[:-1])
+        output: torch.Tensor = self.net(torch.cat([obs, action], dim=-1))["pred"].reshape(obs.shape[:-1])
+        return output
 
 
 @MODEL_REGISTRY.register("arebm")
@@ -88,7 +89,8 @@ def create_stochastic_optimizer(device: str, stochastic_optimizer_config: Mappin
     """
     kind = STOCHASTIC_OPTIMIZER_REGISTRY.type_of(stochastic_optimizer_config)
     arguments = copy.deepcopy({key: value for key, value in stochastic_optimizer_config.items() if key != "type"})
-    return STOCHASTIC_OPTIMIZER_REGISTRY.build(kind, device=device, **arguments)
+    made: StochasticOptimizer = STOCHASTIC_OPTIMIZER_REGISTRY.build(kind, device=device, **arguments)
+    return made
 
 
 class StochasticOptimizer(ABC):
@@ -175,7 +177,8 @@ class DFO(StochasticOptimizer):
         return self._clamped(actions + torch.randn_like(actions) * scale)
 
     def _energies(self, obs: torch.Tensor, actions: torch.Tensor, ebm: nn.Module) -> torch.Tensor:
-        return ebm(obs, actions)
+        output: torch.Tensor = ebm(obs, actions)
+        return output
 
 
 @STOCHASTIC_OPTIMIZER_REGISTRY.register("ardfo")
@@ -203,7 +206,8 @@ class AutoRegressiveDFO(DFO):
 
     def _energies(self, obs: torch.Tensor, actions: torch.Tensor, ebm: nn.Module) -> torch.Tensor:
         """That of the whole action is the sum of those of its dimensions."""
-        return ebm(obs, actions).sum(-1)
+        output: torch.Tensor = ebm(obs, actions).sum(-1)
+        return output
 
 
 @STOCHASTIC_OPTIMIZER_REGISTRY.register("mcmc")
@@ -278,7 +282,8 @@ class MCMC(StochasticOptimizer):
             return torch.zeros((), device=self.device)
         slopes = _slope(obs, action, ebm, create_graph=True)
         excess = torch.linalg.vector_norm(slopes, self.grad_norm, dim=-1) - self.grad_margin
-        return excess.clamp(min=0).square().mean() * self.grad_loss_weight
+        output: torch.Tensor = excess.clamp(min=0).square().mean() * self.grad_loss_weight
+        return output
 
     def _walk(
         self, obs: torch.Tensor, actions: torch.Tensor, ebm: nn.Module, sizes: Mapping[str, float]

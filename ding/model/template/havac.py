@@ -180,7 +180,8 @@ class HAVAC(nn.Module):
         """
         check_mode(mode, self.mode)
         if agent_idx is not None:
-            return self.agent_models[agent_idx](inputs, mode, inference)
+            output: dict[str, Any] = self.agent_models[agent_idx](inputs, mode, inference)
+            return output
         agents = [self.agent_models[i]({"obs": agent_view(inputs["obs"], i)}, mode) for i in range(self.agent_num)]
         return _stacked(agents)
 

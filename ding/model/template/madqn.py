@@ -47,9 +47,9 @@ class MADQN(nn.Module):
 
     def forward(self, data: Mapping[str, Any], cooperation: bool = False, single_step: bool = True) -> dict[str, Any]:
         """As :meth:`ding.model.QMix.forward`, by the second network with ``cooperation``."""
-        if not cooperation:
-            return self.current(data, single_step=single_step)
-        if self.global_cooperation:
+        network = self.cooperation if cooperation else self.current
+        if cooperation and self.global_cooperation:
             obs = data["obs"]
             data = {**data, "obs": {**obs, "agent_state": obs["global_state"]}}
-        return self.cooperation(data, single_step=single_step)
+        output: dict[str, Any] = network(data, single_step=single_step)
+        return output

@@ -129,4 +129,5 @@ class DiscreteMAQAC(ActorCriticModes):
 
 
 def _observation(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    return inputs.get("obs", inputs)
+    output: Mapping[str, Any] = inputs.get("obs", inputs)
+    return output

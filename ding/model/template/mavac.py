@@ -82,7 +82,8 @@ class MAVAC(nn.Module):
             ValueError: there is no such mode.
         """
         check_mode(mode, self.mode)
-        return getattr(self, mode)(x)
+        output: dict[str, Any] = getattr(self, mode)(x)
+        return output
 
     def compute_actor(self, x: Mapping[str, torch.Tensor]) -> dict[str, Any]:
         """``agent_state`` ``[B, agents, features]`` and, for discrete actions, ``action_mask`` ``[B, agents, N]`` (0:

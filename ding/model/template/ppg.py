@@ -68,11 +68,13 @@ class PPG(nn.Module):
             ValueError: there is no such mode.
         """
         check_mode(mode, self.mode)
-        return getattr(self, mode)(x)
+        output: dict[str, Any] = getattr(self, mode)(x)
+        return output
 
     def compute_actor(self, x: Observation) -> dict[str, Any]:
         """``logit`` of the policy, see :meth:`VAC.compute_actor`."""
-        return self.actor_critic(x, mode="compute_actor")
+        output: dict[str, Any] = self.actor_critic(x, mode="compute_actor")
+        return output
 
     def compute_critic(self, x: Observation) -> dict[str, torch.Tensor]:
         """Observation ``[B, *obs_shape]`` to ``value`` ``[B]`` of the separate critic."""
@@ -81,7 +83,8 @@ class PPG(nn.Module):
 
     def compute_actor_critic(self, x: Observation) -> dict[str, Any]:
         """``logit`` of the policy, and ``value`` ``[B]`` of its own value head."""
-        return self.actor_critic(x, mode="compute_actor_critic")
+        output: dict[str, Any] = self.actor_critic(x, mode="compute_actor_critic")
+        return output
 
     def array_actor_critic(self, obs: object) -> dict[str, np.ndarray] | None:
         """:meth:`VAC.array_actor_critic` of ``actor_critic``."""

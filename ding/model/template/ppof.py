@@ -28,7 +28,8 @@ class DiscretePolicyHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Features ``[B, hidden_size]`` to logits ``[B, output_size]``."""
-        return self.main(x)
+        output: torch.Tensor = self.main(x)
+        return output
 
 
 def _popart_head(width: int, output_size: int, layer_num: int, hidden_size: int, **options: Any) -> PopArtVHead:

@@ -119,7 +119,8 @@ class QModel(nn.Module):
             return q
         # Taking off the mean of the advantages as one product: numpy's mean costs four times as much.
         actions = q.shape[1]
-        return np.dot(q, _centre(actions)) + form.run(2, features)
+        found: np.ndarray | None = np.dot(q, _centre(actions)) + form.run(2, features)
+        return found
 
     def _array_parts(self) -> Parts:
         kind = type(self)

@@ -29,7 +29,8 @@ class MixerStar(nn.Module):
     def forward(self, agent_qs: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
         """Joint values ``[...]`` of ``agent_qs`` ``[..., A]`` in global ``states`` ``[..., G]``."""
         advantage = self.net(torch.cat([states, agent_qs], dim=-1))
-        return (advantage + run_layers((self.V,), states)).squeeze(-1)
+        output: torch.Tensor = (advantage + run_layers((self.V,), states)).squeeze(-1)
+        return output
 
 
 def _mlp(inputs: int, *widths: int) -> nn.Sequential:

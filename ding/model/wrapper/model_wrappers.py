@@ -35,6 +35,33 @@ from ding.model.wrapper._squashed import SquashedDeterministicSampleWrapper, Squ
 from ding.utils import did_you_mean
 from ding.utils.original_names import missing_type
 
+__all__ = [
+    "ActionNoiseWrapper",
+    "ArgmaxSampleWrapper",
+    "BaseModelWrapper",
+    "CombinationArgmaxSampleWrapper",
+    "CombinationMultinomialSampleWrapper",
+    "DeterministicSampleWrapper",
+    "EpsGreedyMultinomialSampleWrapper",
+    "EpsGreedySampleWrapper",
+    "HiddenStateWrapper",
+    "HybridArgmaxSampleWrapper",
+    "HybridDeterministicArgmaxSampleWrapper",
+    "HybridEpsGreedyMultinomialSampleWrapper",
+    "HybridEpsGreedySampleWrapper",
+    "HybridReparamMultinomialSampleWrapper",
+    "IModelWrapper",
+    "MultinomialSampleWrapper",
+    "ReparamSampleWrapper",
+    "SquashedDeterministicSampleWrapper",
+    "SquashedSampleWrapper",
+    "TargetNetworkWrapper",
+    "TeacherNetwork",
+    "model_wrap",
+    "register_wrapper",
+    "wrapper_name_map",
+]
+
 wrapper_name_map: dict[str, type[IModelWrapper]] = {
     "base": BaseModelWrapper,
     "teacher": TeacherNetwork,

@@ -198,7 +198,7 @@ def redirect_output(spec: ChildSpec) -> None:
 def _pickled(error: BaseException) -> bytes | None:
     """The exception for the launcher; ``None`` when it cannot be pickled and read again."""
     try:
-        data = cloudpickle.dumps(error)
+        data: bytes | None = cloudpickle.dumps(error)
         cloudpickle.loads(data)
     except Exception:  # noqa: BLE001 - the methods of any class of exception run here
         return None

@@ -66,4 +66,5 @@ class MultiLogitsLoss(nn.Module):
             raise InvalidArgumentError(f"expected [M, N] and [M], got {tuple(logits.shape)} and {tuple(labels.shape)}")
         cost = -F.log_softmax(logits.detach(), dim=1)[:, labels]
         columns = torch.as_tensor(min_cost_assignment(cost.tolist()), device=labels.device)
-        return self.criterion(logits, labels[columns])
+        output: torch.Tensor = self.criterion(logits, labels[columns])
+        return output

@@ -32,7 +32,8 @@ class GLU(nn.Module):
 
     def forward(self, x: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
         """Gate ``x`` by ``context`` and project it."""
-        return self.layer2(torch.sigmoid(self.layer1(context)) * x)
+        output: torch.Tensor = self.layer2(torch.sigmoid(self.layer1(context)) * x)
+        return output
 
 
 class Swish(nn.Module):

@@ -186,7 +186,8 @@ class AttentionXL(nn.Module):
             scores = scores.masked_fill(mask.movedim(2, 0).unsqueeze(1), float("-inf"))
         weights = self.dropout(scores.softmax(dim=-1))
         mixed = torch.einsum("bhsf,fbhd->sbhd", weights, value)
-        return self.dropout(self.project(mixed.flatten(-2)))
+        output: torch.Tensor = self.dropout(self.project(mixed.flatten(-2)))
+        return output
 
 
 def _relative_shift(scores: torch.Tensor) -> torch.Tensor:
@@ -250,7 +251,8 @@ class GatedTransformerXLLayer(nn.Module):
         attended = self.activation(self.dropout(self.attention(inputs, pos_embedding, full_input, u, v, mask)))
         out = self.gate1(inputs, attended) if self.gating else inputs + attended
         added = self.dropout(self.mlp(self.layernorm2(out)))
-        return self.gate2(out, added) if self.gating else out + added
+        output: torch.Tensor = self.gate2(out, added) if self.gating else out + added
+        return output
 
 
 class GTrXL(nn.Module):

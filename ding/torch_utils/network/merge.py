@@ -75,7 +75,8 @@ class FiLM(nn.Module):
     def forward(self, feature: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
         """Features ``[..., feature_dim]`` and context ``[..., context_dim]`` to features."""
         gamma, beta = self.context_layer(context).chunk(2, dim=-1)
-        return gamma * feature + beta
+        output: torch.Tensor = gamma * feature + beta
+        return output
 
 
 def _uniform(fan_in: int, *shape: int) -> nn.Parameter:

@@ -61,7 +61,8 @@ class ResBlock(nn.Module):
         if self.res_type == "bottleneck":
             y = self.conv3(y)
         skip = self.conv3(x) if self.res_type == "downsample" else x
-        return self.act(y + skip)
+        output: torch.Tensor = self.act(y + skip)
+        return output
 
 
 class ResFCBlock(nn.Module):
@@ -83,4 +84,5 @@ class ResFCBlock(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, in_channels]`` in and out."""
         y = self.act(self.fc2(self.fc1(x)) + x)
-        return y if self.dropout is None else self.dropout(y)
+        output: torch.Tensor = y if self.dropout is None else self.dropout(y)
+        return output

@@ -51,7 +51,8 @@ class ClassifierHead(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, in_chs, H, W]`` to ``[B, num_classes]``."""
         x = F.dropout(self.global_pool(x).flatten(1), self.drop_rate, self.training)
-        return self.fc(x)
+        output: torch.Tensor = self.fc(x)
+        return output
 
 
 def create_attn(layer: Layer | None, plane: int) -> None:
@@ -428,12 +429,14 @@ class ResNet(nn.Module):
     def forward_features(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, in_chans, H, W]`` to ``[B, num_features, H / output_stride, W / output_stride]``, rounded up."""
         x = self.maxpool(self.act1(self.bn1(self.conv1(x))))
-        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        output: torch.Tensor = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return output
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[B, in_chans, H, W]`` to ``[B, num_classes]``, or ``[B, num_features]`` where there are no classes."""
         x = self.global_pool(self.forward_features(x)).flatten(1)
-        return self.fc(F.dropout(x, self.drop_rate, self.training))
+        output: torch.Tensor = self.fc(F.dropout(x, self.drop_rate, self.training))
+        return output
 
 
 def resnet18() -> ResNet:

@@ -58,7 +58,8 @@ class Attention(nn.Module):
         qkv = self.attention_pre(x).reshape(batch, number, 3, self.head_num, self.head_dim)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         mixed = self.attend(q, k, v, mask)
-        return self.project(mixed.transpose(1, 2).reshape(batch, number, -1))
+        output: torch.Tensor = self.project(mixed.transpose(1, 2).reshape(batch, number, -1))
+        return output
 
 
 class TransformerLayer(nn.Module):

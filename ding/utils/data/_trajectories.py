@@ -316,4 +316,5 @@ def _sequence_ends(arrays: Arrays, env_id: str) -> np.ndarray:
     if "maze2d" not in env_id:
         return d4rl_ends(arrays)
     reached = arrays["rewards"].reshape(-1) > 0
-    return reached & ~np.append(reached[1:], False)
+    values: np.ndarray = reached & ~np.append(reached[1:], False)
+    return values

@@ -121,7 +121,8 @@ def create_dataset(cfg: Config, **kwargs: Any) -> Dataset[Any]:
     if "data_type" not in collect:
         raise DatasetError(f"policy.collect.data_type is missing: one of {', '.join(sorted(DATASET_REGISTRY))}")
     import_module([*(cfg.get("import_names") or []), *(collect.get("import_names") or [])])
-    return DATASET_REGISTRY.build(collect["data_type"], cfg=cfg, **kwargs)
+    dataset: Dataset[Any] = DATASET_REGISTRY.build(collect["data_type"], cfg=cfg, **kwargs)
+    return dataset
 
 
 @DATASET_REGISTRY.register("naive")
@@ -241,7 +242,8 @@ def _action_bounds(action: Column, low: ArrayLike, high: ArrayLike) -> np.ndarra
     ends = [(rows.min(0), rows.max(0)) for _, rows in parts_of(action)]
     smallest, largest = np.min([one for one, _ in ends], 0), np.max([one for _, one in ends], 0)
     margin = 0.05 * (largest - smallest)
-    return np.clip(np.stack([smallest - margin, largest + margin]), low, high).astype(np.float32)
+    found: np.ndarray | None = np.clip(np.stack([smallest - margin, largest + margin]), low, high).astype(np.float32)
+    return found
 
 
 @DATASET_REGISTRY.register("hdf5")
@@ -322,7 +324,8 @@ class D4RLDataset(ColumnDataset):
         rows = self.rows_at(slice(None))
         tensors = {key: torch.as_tensor(column) for key, column in rows.items() if key != "done"}
         batch: Any = importlib.import_module("ding.data").TransitionBatch  # which lies above
-        return batch({**tensors, "done": rows["done"]})
+        result: Sequence[dict[str, Any]] = batch({**tensors, "done": rows["done"]})
+        return result
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = super().__getitem__(index)

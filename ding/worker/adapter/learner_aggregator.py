@@ -254,7 +254,8 @@ class LearnerAggregator:
             except ValueError as error:
                 raise TaskFail(result={"message": str(error)}, message=str(error)) from error
             results = self._broadcast([{**task, "data": part} for part in parts], _ANSWER_S)
-            return self.merge_info(results)
+            entries: dict[str, Any] = self.merge_info(results)
+            return entries
         try:
             split = [split_batch(batch, self._sizes) for batch in unpack_batches(task["batches"])]
         except ValueError as error:

@@ -287,7 +287,7 @@ class ChunkingCollector(BaseParallelCollector):
     def _end_episode(self, env_id: int) -> float:
         """Note an episode that has ended; returns its return (player 0's, if there are several)."""
         episode = self._episodes.finished.pop(0)
-        result = episode["reward"] if "reward" in episode else episode["reward0"]
+        result: float = episode["reward"] if "reward" in episode else episode["reward0"]
         self._returns.add(result)
         return result
 
@@ -383,7 +383,7 @@ def trajectory_length(policy: "CollectMode | EvalMode") -> float:
     """
     if policy.get_attribute("n_episode") is not None:
         return INF
-    n_sample = policy.get_attribute("n_sample")
+    n_sample: float = policy.get_attribute("n_sample")
     if n_sample is None:
         raise AssertionError("policy.collect needs n_sample or n_episode: how long a trajectory is, is unknown")
     return n_sample

@@ -92,7 +92,8 @@ class BaseParallelCollector(Configurable, ABC):
     @property
     def policy(self) -> Players:
         """The policy mode (a list of them for several players)."""
-        return self._policy
+        made: Players = self._policy
+        return made
 
     @policy.setter
     def policy(self, _policy: Players) -> None:
@@ -101,7 +102,8 @@ class BaseParallelCollector(Configurable, ABC):
     @property
     def env_manager(self) -> EnvManager:
         """The env manager."""
-        return self._env_manager
+        manager: EnvManager = self._env_manager
+        return manager
 
     @env_manager.setter
     def env_manager(self, _env_manager: EnvManager) -> None:
@@ -270,7 +272,8 @@ def create_parallel_collector(cfg: EasyDict) -> BaseParallelCollector:
     Raises:
         KeyError: ``cfg.type`` is missing or not registered; the message names the nearest type.
     """
-    return PARALLEL_COLLECTOR_REGISTRY.create(cfg)
+    collector: BaseParallelCollector = PARALLEL_COLLECTOR_REGISTRY.create(cfg)
+    return collector
 
 
 def get_parallel_collector_cls(cfg: EasyDict) -> type:

@@ -312,7 +312,8 @@ def create_serial_collector(cfg: EasyDict, **kwargs: Any) -> ISerialCollector:
     Raises:
         KeyError: ``cfg.type`` is not registered; the message names the nearest type.
     """
-    return SERIAL_COLLECTOR_REGISTRY.create(cfg, **kwargs)
+    collector: ISerialCollector = SERIAL_COLLECTOR_REGISTRY.create(cfg, **kwargs)
+    return collector
 
 
 def get_serial_collector_cls(cfg: EasyDict) -> type:

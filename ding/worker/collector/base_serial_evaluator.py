@@ -262,7 +262,8 @@ def create_serial_evaluator(cfg: EasyDict, **kwargs: Any) -> ISerialEvaluator:
         KeyError: ``cfg.type`` is not registered; the message names the nearest type.
     """
     cfg.setdefault("type", "interaction")
-    return SERIAL_EVALUATOR_REGISTRY.create(cfg, **kwargs)
+    evaluator: ISerialEvaluator = SERIAL_EVALUATOR_REGISTRY.create(cfg, **kwargs)
+    return evaluator
 
 
 def get_serial_evaluator_cls(cfg: EasyDict) -> type:

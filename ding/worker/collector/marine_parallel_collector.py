@@ -88,4 +88,5 @@ class MarineParallelCollector(ChunkingCollector):
 
 def _mode(policy_cfg: EasyDict, explores: bool) -> "CollectMode | EvalMode":
     policy = create_policy(policy_cfg, enable_field=["collect" if explores else "eval"])
-    return policy.collect_mode if explores else policy.eval_mode
+    mode: CollectMode | EvalMode = policy.collect_mode if explores else policy.eval_mode
+    return mode

@@ -140,7 +140,10 @@ class SoloCommander(BaseCommander):
         }
 
     def _collect_setting(self) -> dict[str, Any]:
-        return self._policy.get_setting_collect({**self._learner_step, "envstep": self._total_collector_env_step})
+        entries: dict[str, Any] = self._policy.get_setting_collect(
+            {**self._learner_step, "envstep": self._total_collector_env_step}
+        )
+        return entries
 
     def get_learner_task(self) -> dict[str, Any] | None:
         if self._end_flag or not self._learner_task_space.acquire_space():
@@ -196,7 +199,8 @@ class SoloCommander(BaseCommander):
     def finish_learner_task(self, task_id: str, finished_task: dict[str, Any]) -> str | None:
         self._learner_task_space.release_space()
         self._forget_learner()
-        return finished_task["buffer_id"]
+        found: str | None = finished_task["buffer_id"]
+        return found
 
     def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
         super().notify_fail_collector_task(task)

@@ -133,7 +133,7 @@ class LeagueSerialCollector(SerialCollector):
         of_opponent = kwargs if plays_itself or self._explores == "collect" else {}
         for ended in rollout.play(n_episode, [kwargs, of_opponent], [{"collect_iter": train_iter}] * 2):
             results += [game_result(scalar(own_return(infos[0]["eval_episode_return"], 0))) for _, infos in ended]
-        samples = joined_samples([rollout.take_samples(player).samples for player in range(1 + plays_itself)])
+        samples: Samples = joined_samples([rollout.take_samples(player).samples for player in range(1 + plays_itself)])
         self._league.finish_job({"player_id": job["player_id"], "result": results})
         self._league.update_active_player({"player_id": self._player, "train_iteration": train_iter})
         self._league.judge_snapshot(self._player)

@@ -339,7 +339,8 @@ def create_learner(cfg: EasyDict, **kwargs: Any) -> BaseLearner:
     Raises:
         KeyError: the type is missing or not registered; the message names the nearest one.
     """
-    return LEARNER_REGISTRY.create(cfg, **kwargs)
+    learner: BaseLearner = LEARNER_REGISTRY.create(cfg, **kwargs)
+    return learner
 
 
 def _as_rows(data: Any) -> Any:

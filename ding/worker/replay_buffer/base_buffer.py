@@ -73,7 +73,8 @@ def create_buffer(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> IBuffer:
     Raises:
         KeyError: ``type`` is missing or names nothing that is registered.
     """
-    return BUFFER_REGISTRY.create(cfg, *args, **kwargs)
+    buffer: IBuffer = BUFFER_REGISTRY.create(cfg, *args, **kwargs)
+    return buffer
 
 
 def get_buffer_cls(cfg: Mapping[str, Any]) -> type:

@@ -119,7 +119,7 @@ class PriorityExperienceReplay:
             given = data["priority"]
             data = {key: value for key, value in data.items() if key != "priority"}
         priority = None if given is None else _checked([given])
-        record = chain(data, meta=meta, **kwargs)
+        record: BufferedData = chain(data, meta=meta, **kwargs)
         if not isinstance(record, BufferedData):
             # A middleware within has refused it.
             return record
@@ -139,7 +139,7 @@ class PriorityExperienceReplay:
         if given is not None:
             given = _checked(given if is_column(given) else [given])
             given = np.broadcast_to(given, len(rows)) if len(given) == 1 else given
-        indices = chain(rows, meta)
+        indices: IndexArray = chain(rows, meta)
         if given is not None:
             slots = self._core.slots_of(indices)
             held = slots >= 0
@@ -244,7 +244,7 @@ class PriorityExperienceReplay:
         priorities = _checked(priorities)
         if len(priorities) != len(indices):
             raise SampleError(f"{len(priorities)} priorities for {len(indices)} indices")
-        known = chain(indices, datas, metas)
+        known: np.ndarray = chain(indices, datas, metas)
         self._take_over(self._core.slots_of(indices)[known], priorities[known])
         return known
 

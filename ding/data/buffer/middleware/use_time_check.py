@@ -37,7 +37,8 @@ class UseTimeCheck:
         if other.any():
             self._uses[slots[other]] = 0
             self._serials[slots] = serials
-        return self._uses[slots]
+        values: np.ndarray = self._uses[slots]
+        return values
 
     def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         sampled = chain(*args, **kwargs)

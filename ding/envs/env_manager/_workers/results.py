@@ -240,13 +240,13 @@ class ResultStore:
         return {env_id: step._replace(reward=zero) if env_id in unpaid else step for env_id, step in steps.items()}
 
     def _rows(self, columns: Columns, ids: np.ndarray) -> Columns:
-        if not self._copy and len(ids) == self._env_num and (np.diff(ids) == 1).all():
-            return take(columns, slice(0, self._env_num))
-        return take(columns, ids)
+        are_all = not self._copy and len(ids) == self._env_num and (np.diff(ids) == 1).all()
+        rows: Columns = take(columns, slice(0, self._env_num) if are_all else ids)
+        return rows
 
     def _mixed(self, ids: np.ndarray, from_reset: np.ndarray) -> Columns:
         positions = from_reset.nonzero()[0]
-        rows = take(self._obs, ids)
+        rows: Columns = take(self._obs, ids)
         self._overwrite(rows, self._reset_obs, positions, ids[positions])
         return rows
 

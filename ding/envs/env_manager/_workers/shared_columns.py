@@ -146,7 +146,7 @@ class SharedColumns:
 
     def columns(self, key: str) -> Columns:
         """The (nested) columns below ``key``; tensors where the rows held tensors. Shares the memory."""
-        nested: Any = {}
+        nested: dict[Any, Any] = {}
         for leaf, array in zip(self.schema.leaves, self._arrays):
             if leaf.path[0] == key:
                 column = torch.from_numpy(array) if leaf.kind == "tensor" else array
@@ -203,7 +203,7 @@ class RowWriter:
 
     def read(self, row: int) -> Any:
         """A copy of a row, in the form that it was described with."""
-        nested: dict[Hashable, Any] = {}
+        nested: dict[Any, Any] = {}
         for leaf, array in self._leaves.values():
             value = array[row].item() if leaf.kind in ("scalar", "number") else np.array(array[row])
             value = torch.from_numpy(value) if leaf.kind == "tensor" else value

@@ -61,7 +61,8 @@ def gae_estimator(cfg: EasyDict, policy: CollectMode, buffer_: Buffer | None = N
 
 
 def _critic(model: Any, obs: Any, device: torch.device) -> torch.Tensor:
-    return model.forward(network_columns(obs, device), mode="compute_critic")["value"].cpu()
+    output: torch.Tensor = model.forward(network_columns(obs, device), mode="compute_critic")["value"].cpu()
+    return output
 
 
 @for_roles(Role.LEARNER)

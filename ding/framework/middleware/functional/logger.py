@@ -85,8 +85,10 @@ def _draw_output(writer: DistributedWriter, output: Mapping[str, Any], end: str,
 
 def last_output(train_output: Any) -> Mapping[str, Any] | None:
     """What the policy returned for the last update of an iteration; ``None`` without updates."""
-    while isinstance(train_output, Sequence) and not isinstance(train_output, str):
-        if not train_output:
+    last: Any = train_output
+    while isinstance(last, Sequence) and not isinstance(last, str):
+        if not last:
             return None
-        train_output = train_output[-1]
-    return train_output
+        last = last[-1]
+    found: Mapping[str, Any] | None = last
+    return found

@@ -96,7 +96,8 @@ def create_comm_collector(cfg: EasyDict) -> BaseCommCollector:
     Raises:
         KeyError: ``cfg.type`` is missing or not registered; the message names the nearest type.
     """
-    return COMM_COLLECTOR_REGISTRY.create(cfg)
+    collector: BaseCommCollector = COMM_COLLECTOR_REGISTRY.create(cfg)
+    return collector
 
 
 def _check_known(name: object) -> None:

@@ -112,7 +112,7 @@ class OnPolicyBuffer(ChunkHolder):
             ValueError: a ref is not what :func:`checked_ref` asks for.
         """
         checked = [checked_ref(ref) for ref in refs]
-        rows = sum(ref["rows"] for ref in checked)
+        rows: int = sum(ref["rows"] for ref in checked)
         with self._lock:
             self._held += zip(self._chunks.add(checked).tolist(), checked)
             self.next_unique_id += rows

@@ -204,7 +204,8 @@ class Session:
     @property
     def task_id(self) -> str:
         """Id of the task."""
-        return self.task["task_id"]
+        text: str = self.task["task_id"]
+        return text
 
     def call(self, name: str, timeout_s: float | None = None, **data: Any) -> dict[str, Any]:
         """Ask the worker, again and again until there is an answer or its lease is over.
@@ -400,7 +401,8 @@ def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> i
         session.callbacks.deal_with_learner_send_info(session.task_id, session.task["buffer_id"], info)
     if infos:
         session.ledger.progress(session.task_id, session.holder, told[-1].get("learner_step"))
-        return infos[-1]["seq"]
+        number: int = infos[-1]["seq"]
+        return number
     return info_ack
 
 

@@ -188,7 +188,8 @@ class PlaneLearner(BaseCommLearner):
     def _port(self) -> "int | str | None":
         port: Any = self._cfg.port
         if isinstance(port, (list, tuple)):
-            return port[self._rank]
+            found: int | str | None = port[self._rank]
+            return found
         return port + self._rank if isinstance(port, int) and port and self._world_size > 1 else port
 
     @property

@@ -86,7 +86,7 @@ class BaseCommLearner(Configurable, ABC):
         if missing:
             raise KeyError(f"a learner task needs {missing}; it has {sorted(map(str, task_info))}")
         cfg = EasyDict({"type": "base", **task_info["learner_cfg"]})
-        learner: Any = create_learner(
+        learner: BaseLearner = create_learner(
             cfg, dist_info=(self._rank, self._world_size), exp_name=cfg.get("exp_name", "default_experiment")
         )
         for name in ("send_policy", "get_data", "send_learn_info"):
@@ -104,4 +104,5 @@ def create_comm_learner(cfg: EasyDict) -> BaseCommLearner:
     Raises:
         KeyError: ``cfg.type`` is missing or not registered; the message names the nearest type.
     """
-    return COMM_LEARNER_REGISTRY.create(cfg)
+    learner: BaseCommLearner = COMM_LEARNER_REGISTRY.create(cfg)
+    return learner

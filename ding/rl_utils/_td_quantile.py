@@ -36,7 +36,8 @@ def quantile_huber_loss(
         weight = (tau.unsqueeze(-1) - (wanted < predicted).to(target.dtype)).abs_()
         weight = weight if kappa == 1.0 else weight / kappa
     # One kernel instead of six over B * M * M' pairs, which are most of the work of an update.
-    return weight * functional.huber_loss(predicted, wanted, reduction="none", delta=kappa)
+    loss: torch.Tensor = weight * functional.huber_loss(predicted, wanted, reduction="none", delta=kappa)
+    return loss
 
 
 def qrdqn_nstep_td_error(data: Data, gamma: Gamma, nstep: int = 1, value_gamma: ValueGamma = None) -> LossAndPerSample:

@@ -201,12 +201,12 @@ class Agent:
     @property
     def env_step(self) -> int:
         """Env steps over all calls of :meth:`train`."""
-        return self._stopped("env_step", 0)
+        return int(self._stopped("env_step", 0))
 
     @property
     def train_iter(self) -> int:
         """Train iterations over all calls of :meth:`train`."""
-        return self._stopped("train_iter", 0)
+        return int(self._stopped("train_iter", 0))
 
     @property
     def best_eval_value(self) -> float:

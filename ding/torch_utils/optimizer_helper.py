@@ -191,15 +191,14 @@ class RecordableOptimizer(Optimizer):
         with torch.no_grad():
             flat = [torch.cat([next(grads).reshape(-1) for _ in run.members]) for run in own]
             parts = [(stand_in(run), [stand_in(part) for part in self._moments_of(run)]) for run in own]
-            found: torch.Tensor | None = self._update_flat(parts, flat, max_grad_norm)
-            return found
+            return self._update_flat(parts, flat, max_grad_norm)
 
     def _update_flat(
         self,
         parts: Iterable[tuple[torch.Tensor, Sequence[torch.Tensor]]],
         grads: list[torch.Tensor],
         max_grad_norm: float | None,
-    ) -> Any:
+    ) -> torch.Tensor | None:
         """Clip ``grads`` in place and change ``parts``, parameters with their moments, all flat; returns the norm."""
         norm = None if max_grad_norm is None else limit_norm(grads, max_grad_norm)
         if self._clip is not None and self._clip.kind == "value":

@@ -148,9 +148,9 @@ class RecordableOptimizer(Optimizer):
             return False
         with without_denormals():
             norm = self._update_flat(self._flat.parts, grads, max_grad_norm)
-        if max_grad_norm is not None:
+        if norm is not None:
             self.grad_norm = norm
-        if self._clip is not None or (max_grad_norm is not None and norm > max_grad_norm):
+        if self._clip is not None or (norm is not None and max_grad_norm is not None and norm > max_grad_norm):
             self._flat.hand_back(grads)
         return True
 

@@ -120,7 +120,7 @@ class MetricSerialEvaluator(SerialEvaluator):
         for batch in data:
             inputs, label = to_tensor(batch)
             results.append(judge.eval(policy.forward(inputs), label))
-        metric = judge.reduce_mean(results)
+        metric: Metric = judge.reduce_mean(results)
         if not self._cfg.get("multi_gpu", False):
             return metric
         device = attribute_of(policy, "device", "cpu")

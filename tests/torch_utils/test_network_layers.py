@@ -38,6 +38,7 @@ from ding.torch_utils.network import (
 from ding.torch_utils.network.activation import GELU, Lambda
 from ding.torch_utils.network.merge import BilinearGeneral, FiLM, TorchBilinear, TorchBilinearCustomized
 from ding.torch_utils.network.nn_module import ChannelShuffle, NaiveFlatten
+from ding.torch_utils.network.transformer import Attention, ScaledDotProductAttention, TransformerLayer
 
 
 def kinds(seq):
@@ -232,7 +233,9 @@ class TestEncodings:
 
     def test_sequence_mask(self):
         assert sequence_mask(torch.tensor([1, 3])).tolist() == [[True, False, False], [True, True, True]]
-        assert sequence_mask(torch.tensor([[2]]), max_len=4).tolist() == [[True, True, False, False]]
+        # As in DI-engine, the mask is never wider than the longest sequence.
+        assert sequence_mask(torch.tensor([[2], [1]]), max_len=4).tolist() == [[True, True], [True, False]]
+        assert sequence_mask(torch.tensor([1, 3]), max_len=2).tolist() == [[True, False], [True, True]]
 
     def test_scatter_connection(self):
         x = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]])
@@ -393,3 +396,77 @@ class TestLayersOfTheReference:
         assert NaiveFlatten(1, 2)(torch.ones(2, 3, 4, 5)).shape == (2, 12, 5)
         assert Lambda(lambda x: x + 1)(torch.ones(1)).tolist() == [2]
         torch.testing.assert_close(GELU()(torch.tensor([0.5, -1])), torch.tensor([0.3457, -0.1588]), atol=1e-4, rtol=0)
+
+
+# Masks and states by value
+
+MASK = torch.tensor([[[[True, True, False], [False, True, False], [True, True, True]]]])
+
+
+def test_a_mask_leaves_the_mean_over_what_a_query_may_look_at():
+    # Keys that are all alike: attention is the mean of the values.
+    v = torch.tensor([[[[1.0], [3.0], [8.0]]]])
+    attend = ScaledDotProductAttention(1)
+    same = torch.ones_like(v)
+    assert attend(same, same, v).flatten().tolist() == pytest.approx([4.0, 4.0, 4.0])
+    assert attend(same, same, v, MASK).flatten().tolist() == pytest.approx([2.0, 3.0, 4.0])
+    # A query that may look at nothing looks at all alike.
+    assert attend(same, same, v, torch.zeros_like(MASK)).flatten().tolist() == pytest.approx([4.0, 4.0, 4.0])
+
+
+def test_scores_are_divided_by_the_root_of_the_width_before_the_mask():
+    q = torch.tensor([[[[2.0] * 4]]])
+    k = torch.tensor([[[[0.0] * 4, [math.log(2) / 4] * 4, [9.0] * 4]]])
+    v = torch.tensor([[[[0.0], [3.0], [100.0]]]])
+    # Scores 0 and 8 * (log(2) / 4) / 2 = log(2): chances 1/3 and 2/3.
+    found = ScaledDotProductAttention(4)(q, k, v, torch.tensor([[[[True, True, False]]]]))
+    assert found.item() == pytest.approx(2.0)
+
+
+def test_the_mask_of_attention_and_of_a_layer():
+    attention = Attention(1, 1, 1, 1, 0.0)
+    with torch.no_grad():
+        for parameter in attention.parameters():
+            parameter.zero_()
+        # Values are the inputs; keys and queries are 0.
+        attention.attention_pre[0].weight[2] = 1.0
+        attention.project[0].weight[:] = 1.0
+    x = torch.tensor([[[1.0], [3.0], [8.0]]])
+    assert attention(x, MASK).flatten().tolist() == pytest.approx([2.0, 3.0, 4.0])
+    layer = TransformerLayer(2, 1, 2, 2, 1, 2, 0.0, nn.ReLU())
+    x = torch.randn(1, 3, 2)
+    # The pair that layers in a sequence hand on, as in DI-engine.
+    out, handed_on = layer((x, MASK))
+    torch.testing.assert_close(out, layer(x, MASK))
+    assert handed_on is MASK
+    # Query 1 looks at itself alone.
+    torch.testing.assert_close(out[:, 1:2], layer(x[:, 1:2], None))
+
+
+@pytest.mark.parametrize("kind", ["normal", "pytorch", "gru"])
+def test_a_row_without_a_state_begins_with_zeros(kind):
+    rnn = get_lstm(kind, 2, 3, norm_type=None)
+    x, state = torch.randn(4, 2, 2), {"h": torch.randn(1, 1, 3), "c": torch.randn(1, 1, 3)}
+    zeros = {name: torch.zeros_like(value) for name, value in state.items()}
+    out, states = rnn(x, [None, state])
+    for row, own in enumerate((None, state)):
+        alone, of_row = rnn(x[:, row : row + 1], None if own is None else [own])
+        torch.testing.assert_close(out[:, row : row + 1], alone)
+        torch.testing.assert_close(states[row]["h"], of_row[0]["h"])
+    torch.testing.assert_close(rnn(x, [None, state])[0], rnn(x, [zeros, state])[0])
+    joined = {name: torch.cat([zeros[name], value], dim=1) for name, value in state.items()}
+    torch.testing.assert_close(rnn(x, joined, list_next_state=False)[0], out)
+
+
+def test_gru_by_hand():
+    rnn = get_lstm("gru", 1, 1)
+    with torch.no_grad():
+        for parameter in rnn.parameters():
+            parameter.zero_()
+        # Gates 1/2; what is new is tanh of the input.
+        rnn.weight_ih[2] = 1.0
+    out, states = rnn(torch.tensor([[[0.5]], [[-1.0]]]), [{"h": torch.ones(1, 1, 1), "c": torch.ones(1, 1, 1)}])
+    first = 0.5 * math.tanh(0.5) + 0.5
+    second = 0.5 * math.tanh(-1.0) + 0.5 * first
+    assert out.flatten().tolist() == pytest.approx([first, second])
+    assert states[0]["h"].item() == states[0]["c"].item() == pytest.approx(second)

@@ -212,13 +212,14 @@ def sequence_mask(lengths: torch.Tensor, max_len: int | None = None) -> torch.Te
 
     Arguments:
         lengths: integers ``[B]`` (or ``[B, 1]``).
-        max_len: width of the mask; the longest length unless given.
+        max_len: bound of the width; longer sequences are cut.
 
     Returns:
-        bool ``[B, max_len]``.
+        bool ``[B, W]``; ``W`` is the longest length, at most ``max_len``.
     """
     flat = lengths.reshape(-1, 1)
-    width = int(flat.max()) if max_len is None else max_len
+    longest = int(flat.max())
+    width = longest if max_len is None else min(max_len, longest)
     return torch.arange(width, device=lengths.device).unsqueeze(0) < flat
 
 

@@ -31,7 +31,7 @@ class BattleEpisodeSerialCollector(SerialCollector):
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
         require_policies(self._policies, 2, 2)
         self._default_n_episode = next(filter(None, (collect_setting(p, "n_episode") for p in self._policies)), None)
-        # Unlike where samples are collected, `collect_data` is not heeded where there is something to record.
+        # As in DI-engine, which reads `collect_data` only where samples are collected.
         makes_transitions = (records(policy) or hasattr(policy, "process_transition") for policy in self._policies)
         return [INF if makes else None for makes in makes_transitions]
 

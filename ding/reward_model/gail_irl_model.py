@@ -44,27 +44,37 @@ class RewardModelNetwork(nn.Module):
         return output
 
 
+# Kernel and stride of each convolution.
+_CONVOLUTIONS = ((7, 3), (5, 2), (3, 1), (3, 1))
+_CHANNELS, _FEATURES = 16, 64
+
+
 class AtariRewardModelNetwork(nn.Module):
-    """As :class:`RewardModelNetwork`, for images ``[4, 84, 84]`` and one-hot actions."""
+    """As :class:`RewardModelNetwork`, for images such as ``[4, 84, 84]`` and one-hot actions.
+
+    State: ``conv1`` to ``conv4``, ``fc1``, ``fc2``.
+    """
 
     def __init__(self, input_size: Sequence[int], action_size: int) -> None:
         super().__init__()
         self.input_size, self.action_size = tuple(input_size), action_size
-        self.conv1 = nn.Conv2d(input_size[0], 16, 7, stride=3)
-        self.conv2 = nn.Conv2d(16, 16, 5, stride=2)
-        self.conv3 = nn.Conv2d(16, 16, 3, stride=1)
-        self.conv4 = nn.Conv2d(16, 16, 3, stride=1)
-        self.fc1 = nn.Linear(784, 64)
-        self.fc2 = nn.Linear(64 + action_size, 1)
+        channels, height, width = self.input_size
+        for number, (kernel, stride) in enumerate(_CONVOLUTIONS, start=1):
+            self.add_module(f"conv{number}", nn.Conv2d(channels, _CHANNELS, kernel, stride))
+            channels = _CHANNELS
+            height, width = ((pixels - kernel) // stride + 1 for pixels in (height, width))
+        self.fc1 = nn.Linear(channels * height * width, _FEATURES)
+        self.fc2 = nn.Linear(_FEATURES + action_size, 1)
 
     def forward(self, pairs: torch.Tensor) -> torch.Tensor:
         """``[B, pixels + action_size]``, an image and then its action, to ``[B, 1]``, 0..1."""
-        pixels, action = pairs[:, : -self.action_size], pairs[:, -self.action_size :]
-        x = pixels.reshape(-1, *self.input_size)
-        for layer in (self.conv1, self.conv2, self.conv3, self.conv4):
-            x = F.leaky_relu(layer(x))
-        x = F.leaky_relu(self.fc1(x.flatten(1)))
-        return torch.sigmoid(self.fc2(torch.cat([x, action], dim=1)))
+        pixels, action = pairs.tensor_split([-self.action_size], dim=1)
+        image = pixels.unflatten(1, self.input_size)
+        for layer in self.children():
+            if isinstance(layer, nn.Conv2d):
+                image = F.leaky_relu(layer(image))
+        seen = F.leaky_relu(self.fc1(image.flatten(1)))
+        return torch.sigmoid(self.fc2(torch.cat([seen, action], dim=1)))
 
 
 @REWARD_MODEL_REGISTRY.register("gail")

@@ -15,6 +15,8 @@ from ding.model.template.vac import RELU
 from ding.torch_utils.network.run_layers import run_layers
 from ding.utils import MODEL_REGISTRY
 
+_NORM_EPS = 1e-6
+
 
 class CollaQMultiHeadAttention(nn.Module):
     """Attention of queries over keys, with normalised projections.
@@ -42,15 +44,17 @@ class CollaQMultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.n_head, self.d_k, self.d_v = n_head, d_k, d_v
-        self.w_qs = nn.Linear(d_model_q, n_head * d_k)
-        self.w_ks = nn.Linear(d_model_v, n_head * d_k)
-        self.w_vs = nn.Linear(d_model_v, n_head * d_v)
-        self.fc1 = nn.Sequential(nn.Linear(n_head * d_v, n_head * d_v), activation)
-        self.fc2 = nn.Sequential(nn.Linear(n_head * d_v, d_out))
+        # Of all heads side by side.
+        keyed, valued = n_head * d_k, n_head * d_v
+        self.w_qs = nn.Linear(d_model_q, keyed)
+        self.w_ks, self.w_vs = (nn.Linear(d_model_v, width) for width in (keyed, valued))
+        self.fc1, self.fc2 = (
+            nn.Sequential(nn.Linear(valued, width), *after) for width, after in ((valued, [activation]), (d_out, []))
+        )
         self.dropout = nn.Dropout(dropout)
-        self.layer_norm_q = nn.LayerNorm(n_head * d_k, eps=1e-6)
-        self.layer_norm_k = nn.LayerNorm(n_head * d_k, eps=1e-6)
-        self.layer_norm_v = nn.LayerNorm(n_head * d_v, eps=1e-6)
+        self.layer_norm_q, self.layer_norm_k, self.layer_norm_v = (
+            nn.LayerNorm(width, eps=_NORM_EPS) for width in (keyed, keyed, valued)
+        )
 
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """``q`` ``[B, Q, d_model_q]`` over ``k`` and ``v`` ``[B, K, d_model_v]``.

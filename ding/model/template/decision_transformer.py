@@ -17,6 +17,8 @@ from ding.utils import MODEL_REGISTRY
 from ding.utils.nested import map_nested
 
 _CONV_SIZES = (32, 64, 64)
+# How much wider the hidden layer of a block is than a token.
+_WIDENING = 4
 
 
 class MaskedCausalAttention(nn.Module):
@@ -34,14 +36,10 @@ class MaskedCausalAttention(nn.Module):
     def __init__(self, h_dim: int, max_T: int, n_heads: int, drop_p: float) -> None:
         super().__init__()
         self.n_heads, self.max_T = n_heads, max_T
-        self.q_net = nn.Linear(h_dim, h_dim)
-        self.k_net = nn.Linear(h_dim, h_dim)
-        self.v_net = nn.Linear(h_dim, h_dim)
-        self.proj_net = nn.Linear(h_dim, h_dim)
-        self.att_drop = nn.Dropout(drop_p)
-        self.proj_drop = nn.Dropout(drop_p)
-        # Part of the state, as in checkpoints of the original network.
-        self.register_buffer("mask", torch.tril(torch.ones((max_T, max_T))).view(1, 1, max_T, max_T))
+        self.q_net, self.k_net, self.v_net, self.proj_net = (nn.Linear(h_dim, h_dim) for _ in range(4))
+        self.att_drop, self.proj_drop = (nn.Dropout(drop_p) for _ in range(2))
+        # Part of the state, as in DI-engine's checkpoints.
+        self.register_buffer("mask", torch.ones(1, 1, max_T, max_T).tril())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """float32 ``[B, T, h_dim]`` -> the same."""
@@ -64,11 +62,9 @@ class Block(nn.Module):
     def __init__(self, h_dim: int, max_T: int, n_heads: int, drop_p: float) -> None:
         super().__init__()
         self.attention = MaskedCausalAttention(h_dim, max_T, n_heads, drop_p)
-        self.mlp = nn.Sequential(
-            nn.Linear(h_dim, 4 * h_dim), nn.GELU(), nn.Linear(4 * h_dim, h_dim), nn.Dropout(drop_p)
-        )
-        self.ln1 = nn.LayerNorm(h_dim)
-        self.ln2 = nn.LayerNorm(h_dim)
+        widen, narrow = nn.Linear(h_dim, _WIDENING * h_dim), nn.Linear(_WIDENING * h_dim, h_dim)
+        self.mlp = nn.Sequential(widen, nn.GELU(), narrow, nn.Dropout(drop_p))
+        self.ln1, self.ln2 = (nn.LayerNorm(h_dim) for _ in range(2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """float32 ``[B, T, h_dim]`` -> the same."""
@@ -94,6 +90,10 @@ class DecisionTransformer(nn.Module):
         ValueError: continuous actions with a state encoder.
     """
 
+    state_encoder: nn.Module | None
+    embed_rtg: nn.Module
+    embed_action: nn.Module
+
     def __init__(
         self,
         state_dim: ObsShape,
@@ -113,31 +113,37 @@ class DecisionTransformer(nn.Module):
             raise ValueError("a decision transformer of images or dicts (state_encoder) has discrete actions only")
         self.state_dim, self.act_dim, self.h_dim = state_dim, act_dim, h_dim
         self.context_len, self.max_timestep, self.continuous = context_len, max_timestep, continuous
-        # The sizes of the original network, whose checkpoints fit.
-        tokens = 3 * context_len + int(encodes)
-        # Not used with states that are vectors, as the embedding of time steps is not with others.
-        self.pos_emb = nn.Parameter(torch.zeros(1, 3 * context_len + 1, h_dim))
-        self.global_pos_emb = nn.Parameter(torch.zeros(1, max_timestep + 1, h_dim))
-        self.transformer = nn.Sequential(*(Block(h_dim, tokens, n_heads, drop_p) for _ in range(n_blocks)))
-        self.embed_ln = nn.LayerNorm(h_dim)
+        # Names and sizes are those of DI-engine's network, whose checkpoints fit. `pos_emb` and `global_pos_emb` place
+        # the tokens of encoded states, and `embed_timestep` those of vectors.
+        tokens = 3 * context_len
+        self.pos_emb, self.global_pos_emb = (
+            nn.Parameter(torch.zeros(1, places + 1, h_dim)) for places in (tokens, max_timestep)
+        )
+        blocks = [Block(h_dim, tokens + int(encodes), n_heads, drop_p) for _ in range(n_blocks)]
+        self.transformer, self.embed_ln = nn.Sequential(*blocks), nn.LayerNorm(h_dim)
         self.embed_timestep = nn.Embedding(max_timestep, h_dim)
-        self.state_encoder: nn.Module | None = None
-        self.embed_rtg: nn.Module
-        self.embed_action: nn.Module
         if encodes:
-            self.state_encoder = state_encoder or make_encoder(state_dim, [*_CONV_SIZES, h_dim], nn.ReLU(), None)
-            self.embed_rtg = nn.Sequential(nn.Linear(1, h_dim), nn.Tanh())
-            self.head = nn.Linear(h_dim, act_dim, bias=False)
-            self.embed_action = nn.Sequential(nn.Embedding(act_dim, h_dim), nn.Tanh())
-            return
-        assert isinstance(state_dim, int)
-        self.embed_rtg = nn.Linear(1, h_dim)
-        self.embed_state = nn.Linear(state_dim, h_dim)
-        self.embed_action = nn.Linear(act_dim, h_dim) if continuous else nn.Embedding(act_dim, h_dim)
-        self.predict_rtg = nn.Linear(h_dim, 1)
-        self.predict_state = nn.Linear(h_dim, state_dim)
-        squash = [nn.Tanh()] if continuous else []
-        self.predict_action = nn.Sequential(nn.Linear(h_dim, act_dim), *squash)
+            self._add_encoded_ends(state_encoder or make_encoder(state_dim, [*_CONV_SIZES, h_dim], nn.ReLU(), None))
+        else:
+            assert isinstance(state_dim, int)
+            self._add_vector_ends(state_dim)
+
+    def _add_encoded_ends(self, encoder: nn.Module) -> None:
+        """Add what makes tokens of encoded states, and the head for the logits of actions."""
+        self.state_encoder = encoder
+        returns = nn.Linear(1, self.h_dim)
+        self.embed_rtg, self.head = nn.Sequential(returns, nn.Tanh()), nn.Linear(self.h_dim, self.act_dim, bias=False)
+        self.embed_action = nn.Sequential(nn.Embedding(self.act_dim, self.h_dim), nn.Tanh())
+
+    def _add_vector_ends(self, state_dim: int) -> None:
+        """Add what makes tokens of vectors, and a prediction of each of the three kinds of tokens."""
+        self.state_encoder = None
+        self.embed_rtg, self.embed_state = (nn.Linear(features, self.h_dim) for features in (1, state_dim))
+        action_kind = nn.Linear if self.continuous else nn.Embedding
+        self.embed_action = action_kind(self.act_dim, self.h_dim)
+        self.predict_rtg, self.predict_state = (nn.Linear(self.h_dim, features) for features in (1, state_dim))
+        bounds = [nn.Tanh()] if self.continuous else []
+        self.predict_action = nn.Sequential(nn.Linear(self.h_dim, self.act_dim), *bounds)
 
     def forward(
         self,

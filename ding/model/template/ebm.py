@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -290,15 +290,19 @@ class MCMC(StochasticOptimizer):
     ) -> torch.Tensor:
         low, high = self.action_bounds
         limit = self.delta_action_clip * 0.5 * (high - low)
-        for step in range(self.iters):
-            share = (1 - max(step - 1, 0) / (self.iters - 1)) ** sizes["power"]
-            size = (sizes["init"] - sizes["final"]) * share + sizes["final"]
+        for size in _step_sizes(self.iters, sizes["init"], sizes["final"], sizes["power"]):
             slope = _slope(obs, actions, ebm)
             if self.grad_clip is not None:
                 slope = slope.clamp(-self.grad_clip, self.grad_clip)
             move = size * (0.5 * slope + torch.randn_like(slope) * self.noise_scale)
             actions = self._clamped(actions - move.clamp(-limit, limit))
         return actions
+
+
+def _step_sizes(count: int, init: float, final: float, power: float) -> Iterator[float]:
+    """Yield ``count`` sizes from ``init`` towards ``final``: the first one twice, and ``final`` itself not."""
+    for step in (0, *range(count - 1)):
+        yield (init - final) * (1 - step / (count - 1)) ** power + final
 
 
 def _slope(obs: torch.Tensor, actions: torch.Tensor, ebm: nn.Module, create_graph: bool = False) -> torch.Tensor:

@@ -139,13 +139,11 @@ class AttentionXL(nn.Module):
 
     def __init__(self, input_dim: int, head_dim: int, head_num: int, dropout: nn.Module) -> None:
         super().__init__()
-        self.head_num = head_num
-        self.head_dim = head_dim
-        self.dropout = dropout
-        self.attention_kv = fc_block(input_dim, head_dim * head_num * 2)
-        self.attention_q = fc_block(input_dim, head_dim * head_num)
-        self.project = fc_block(head_dim * head_num, input_dim)
-        self.project_pos = fc_block(input_dim, head_dim * head_num)
+        self.head_num, self.head_dim, self.dropout = head_num, head_dim, dropout
+        inside = head_num * head_dim
+        # Keys and values come from one product.
+        self.attention_kv, self.attention_q = (fc_block(input_dim, width) for width in (2 * inside, inside))
+        self.project, self.project_pos = fc_block(inside, input_dim), fc_block(input_dim, inside)
 
     def forward(
         self,
@@ -220,19 +218,16 @@ class GatedTransformerXLLayer(nn.Module):
         gru_bias: float = 2.0,
     ) -> None:
         super().__init__()
-        self.dropout = dropout
-        self.gating = gru_gating
+        self.dropout, self.gating = dropout, gru_gating
         if gru_gating:
-            self.gate1 = GRUGatingUnit(input_dim, gru_bias)
-            self.gate2 = GRUGatingUnit(input_dim, gru_bias)
+            self.gate1, self.gate2 = (GRUGatingUnit(input_dim, gru_bias) for _ in range(2))
         self.attention = AttentionXL(input_dim, head_dim, head_num, dropout)
         widths = [input_dim, *[hidden_dim] * (mlp_num - 1), input_dim]
         layers: list[nn.Module] = []
         for width_in, width_out in itertools.pairwise(widths):
             layers += [fc_block(width_in, width_out, activation=activation), dropout]
         self.mlp = nn.Sequential(*layers)
-        self.layernorm1 = nn.LayerNorm(input_dim)
-        self.layernorm2 = nn.LayerNorm(input_dim)
+        self.layernorm1, self.layernorm2 = (nn.LayerNorm(input_dim) for _ in range(2))
         self.activation = activation
 
     def forward(
@@ -295,24 +290,13 @@ class GTrXL(nn.Module):
         self.use_embedding_layer = use_embedding_layer
         if use_embedding_layer:
             self.embedding = fc_block(input_dim, embedding_dim, activation=activation)
+        # One module without state for all places.
         self.dropout: nn.Module = nn.Dropout(dropout_ratio) if dropout_ratio > 0 else nn.Identity()
         self.pos_embedding = PositionalEmbedding(embedding_dim)
-        self.layers = nn.ModuleList(
-            GatedTransformerXLLayer(
-                embedding_dim,
-                head_dim,
-                embedding_dim,
-                head_num,
-                mlp_num,
-                self.dropout,
-                activation,
-                gru_gating,
-                gru_bias,
-            )
-            for _ in range(layer_num)
-        )
-        self.u = nn.Parameter(torch.zeros(head_num, head_dim))
-        self.v = nn.Parameter(torch.zeros(head_num, head_dim))
+        sizes = (embedding_dim, head_dim, embedding_dim, head_num, mlp_num)
+        parts = (self.dropout, activation, gru_gating, gru_bias)
+        self.layers = nn.ModuleList([GatedTransformerXLLayer(*sizes, *parts) for _ in range(layer_num)])
+        self.u, self.v = (nn.Parameter(torch.zeros(head_num, head_dim)) for _ in range(2))
         self.memory: Memory | None = None
 
     def attend(self, x: torch.Tensor, memory: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:

@@ -14,9 +14,14 @@ def to_2tuple(item: Any) -> Any:
     return item if hasattr(item, "__iter__") else (item, item)
 
 
+def _reach(kernel_size: int, dilation: int) -> int:
+    """Pixels from the first one under a kernel to the last one."""
+    return dilation * (kernel_size - 1)
+
+
 def get_padding(kernel_size: int, stride: int, dilation: int = 1) -> int:
     """Return the padding per side with which an odd kernel gives ``ceil(size / stride)`` pixels."""
-    return (stride - 1 + dilation * (kernel_size - 1)) // 2
+    return (_reach(kernel_size, dilation) + stride - 1) // 2
 
 
 def get_same_padding(x: int, k: int, s: int, d: int) -> int:
@@ -28,15 +33,21 @@ def get_same_padding(x: int, k: int, s: int, d: int) -> int:
         s: stride.
         d: dilation.
     """
-    return max((math.ceil(x / s) - 1) * s + (k - 1) * d + 1 - x, 0)
+    last_begin = (math.ceil(x / s) - 1) * s
+    covered = last_begin + _reach(k, d) + 1
+    return max(covered - x, 0)
 
 
 def pad_same(
     x: torch.Tensor, k: Sequence[int], s: Sequence[int], d: Sequence[int] = (1, 1), value: float = 0
 ) -> torch.Tensor:
     """Pad ``[B, C, H, W]`` by :func:`get_same_padding` with ``value``; of an odd number, right and below get more."""
-    height, width = (get_same_padding(x.shape[-2 + i], k[i], s[i], d[i]) for i in range(2))
-    return F.pad(x, [width // 2, width - width // 2, height // 2, height - height // 2], value=value)
+    sides: list[int] = []
+    # `F.pad` takes the last axis first.
+    for pixels, kernel, stride, dilation in list(zip(x.shape[-2:], k, s, d))[::-1]:
+        both = get_same_padding(pixels, kernel, stride, dilation)
+        sides += [both // 2, both - both // 2]
+    return F.pad(x, sides, value=value)
 
 
 def avg_pool2d_same(

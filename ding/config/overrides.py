@@ -12,6 +12,7 @@ from ding.config.compile_parallel import whole_main_config
 from ding.config.errors import ConfigError, ConfigValueError, UnknownKeyError
 from ding.config.resolve import class_of, defaults_of
 from ding.utils import did_you_mean
+from ding.utils.nested import iter_paths
 
 _TOP_KEYS = OPTIONAL_KEYS[""]
 _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "-inf": float("-inf")}
@@ -92,23 +93,15 @@ def _manager_defaults(create: EasyDict) -> EasyDict:
 
 def _path_of(name: str, config: Mapping[str, Any]) -> list[str]:
     """The path of the key of this name that is nearest to the top."""
-    paths = _paths(config)
+    leaves = iter_paths(config, empty=True)
+    paths = list(dict.fromkeys(tuple(map(str, keys[:end])) for keys, _ in leaves for end in range(1, len(keys) + 1)))
     found = [path for path in paths if path[-1] == name]
     nearest = [path for path in found if len(path) == min(map(len, found))]
     if len(nearest) == 1:
-        return nearest[0]
+        return list(nearest[0])
     if not found:
         raise ConfigValueError(f"{name}: the config has no such key.{did_you_mean(name, {path[-1] for path in paths})}")
     raise ConfigValueError(f"{name}: give one of {', '.join('.'.join(path) for path in nearest)}")
-
-
-def _paths(config: Mapping[str, Any]) -> list[list[str]]:
-    paths: list[list[str]] = []
-    for key, value in config.items():
-        paths.append([str(key)])
-        if isinstance(value, Mapping):
-            paths += [[str(key), *path] for path in _paths(value)]
-    return paths
 
 
 def parsed(text: str) -> tuple[str, Any]:

@@ -121,7 +121,7 @@ class EnvBatch(Mapping[int, Any]):
         """Whether there are the same ids with equal rows, in any order; arrays compare by their entries."""
         if not isinstance(other, Mapping):
             return NotImplemented
-        return self.keys() == other.keys() and all(_equal(row, other[env_id]) for env_id, row in self.items())
+        return self.keys() == other.keys() and all(equal_rows(row, other[env_id]) for env_id, row in self.items())
 
     def _all_rows(self) -> list[Any]:
         if self._rows is not None:
@@ -280,12 +280,14 @@ class TimestepBatch(EnvBatch):
         return self._all_rows()[self.position(env_id)]
 
 
-def _equal(one: Any, other: Any) -> bool:
+def equal_rows(one: Any, other: Any) -> bool:
     """Whether two rows are equal: containers of one kind, arrays and tensors of one shape with equal entries."""
     if isinstance(one, Mapping):
-        return isinstance(other, Mapping) and one.keys() == other.keys() and all(_equal(one[k], other[k]) for k in one)
+        return (
+            isinstance(other, Mapping) and one.keys() == other.keys() and all(equal_rows(one[k], other[k]) for k in one)
+        )
     if isinstance(one, (list, tuple)):
-        return isinstance(other, (list, tuple)) and len(one) == len(other) and all(map(_equal, one, other))
+        return isinstance(other, (list, tuple)) and len(one) == len(other) and all(map(equal_rows, one, other))
     if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
         both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
         return both and torch.equal(one, other)

@@ -13,7 +13,7 @@ from ding.policy.errors import PolicyDataError, PolicyUsageError
 from ding.torch_utils.data_helper import network_input, network_tensor, to_device
 from ding.torch_utils.network import NoiseLinearLayer
 from ding.utils.data import default_collate
-from ding.utils.nested import is_ignored_key
+from ding.utils.nested import is_ignored_key, map_together
 
 Device: TypeAlias = torch.device | str
 _Name = TypeVar("_Name")
@@ -296,7 +296,7 @@ def single_env_forward_wrapper_ttorch(forward_fn: Callable[..., Any], cuda: bool
     device = "cuda" if cuda and torch.cuda.is_available() else "cpu"
 
     def forward(obs: object) -> np.ndarray:
-        output = forward_fn(_map(_single(obs), lambda tensor: tensor.unsqueeze(0).to(device)))
+        output = forward_fn(map_together(lambda tensor: tensor.unsqueeze(0).to(device), _single(obs)))
         action = output["action"] if isinstance(output, Mapping) else output.action
         return np.asarray(action.squeeze(0).detach().cpu())
 
@@ -304,10 +304,4 @@ def single_env_forward_wrapper_ttorch(forward_fn: Callable[..., Any], cuda: bool
 
 
 def _single(obs: object) -> Any:
-    return _map(obs, lambda leaf: torch.as_tensor(leaf, dtype=torch.float32))
-
-
-def _map(data: object, fn: Callable[[Any], Any]) -> Any:
-    if isinstance(data, Mapping):
-        return {key: _map(value, fn) for key, value in data.items()}
-    return fn(data)
+    return map_together(lambda leaf: torch.as_tensor(leaf, dtype=torch.float32), obs)

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from ding.data import EnvBatch, batched, is_batched
 from ding.data.roles import CollectMode
 from ding.envs.env.actions import ActionMapping
+from ding.envs.env.spaces import map_space
 from ding.policy._acting import modes
 from ding.policy.action_kind import HasActionSpace, acts_in_unit_range
 from ding.policy.errors import PolicyDataError, PolicyUsageError
@@ -310,6 +311,6 @@ def warm_up_space(policy_cfg: Mapping[str, Any], policy: CollectMode, action_spa
 
 def _in_unit_range(space: Any) -> Any:
     """The space with each Box in [-1, 1]."""
-    if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: _in_unit_range(part) for key, part in space.spaces.items()})
-    return spaces.Box(-1.0, 1.0, space.shape, np.float32) if isinstance(space, spaces.Box) else space
+    return map_space(
+        lambda part: spaces.Box(-1.0, 1.0, part.shape, np.float32) if isinstance(part, spaces.Box) else part, space
+    )

@@ -33,6 +33,7 @@ from ding.torch_utils.data_helper import to_device
 from ding.torch_utils.device import place_module
 from ding.utils import POLICY_REGISTRY, RunningMeanStd
 from ding.utils.names import did_you_mean
+from ding.utils.nested import map_together
 
 _FIELDS = ("obs", "action", "logit", "value", "adv", "return", "weight")
 _SAMPLERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
@@ -169,7 +170,7 @@ class PPOFPolicy:
         cfg = self._cfg
         size = cfg.n_sample // cfg.batch_size * cfg.batch_size if self._reference_numerics else None
         columns = data.columns if isinstance(data, TransitionBatch) else data
-        batch = {key: _first(value, size) for key, value in columns.items()}
+        batch = map_together(lambda rows: rows[:size], columns)
         batch = {
             key: (network_columns if key in ("obs", "next_obs") else to_device)(value, self._device)
             for key, value in batch.items()
@@ -273,12 +274,6 @@ class PPOFPolicy:
         names = [name for name in PPOLoss._fields if name not in ("kl_div", "act", "mu_mean", "sigma_mean")]
         continuous = ["action", "mu_mean", "sigma_mean"] if self._cfg.action_space == "continuous" else []
         return ["cur_lr", *names, *continuous]
-
-
-def _first(value: Any, size: int | None) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _first(item, size) for key, item in value.items()}
-    return value[:size]
 
 
 def _flat(column: torch.Tensor) -> torch.Tensor:

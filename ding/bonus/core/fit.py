@@ -9,7 +9,9 @@ from gymnasium import spaces
 from ding.bonus.common import AgentConfigError
 from ding.envs import BaseEnv
 from ding.envs.env.actions import ActionMapping, why_not
+from ding.envs.env.spaces import tree_of
 from ding.utils import MODEL_REGISTRY, POLICY_REGISTRY
+from ding.utils.nested import map_leaves
 from ding.utils.signature import takes_argument
 
 VECTOR_SIZES = [128, 128, 64]
@@ -93,8 +95,10 @@ def _own_default_network(policy_type: str) -> dict[str, Any] | None:
 
 def obs_shape_of(space: "spaces.Space[Any]") -> Any:
     """Return the shape of observations: an int, a list, or a dict of them."""
-    if isinstance(space, spaces.Dict):
-        return {name: obs_shape_of(part) for name, part in space.spaces.items()}
+    return map_leaves(_shape_of, tree_of(space, tuples=False))
+
+
+def _shape_of(space: "spaces.Space[Any]") -> Any:
     shape = list(space.shape or ())
     return shape[0] if len(shape) == 1 else shape
 

@@ -1,6 +1,6 @@
 """Observations of an env as tensors, and what its wrappers make of them: the first part of an exported policy."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -8,10 +8,11 @@ import torch
 from gymnasium import spaces
 
 from ding.bonus.common import AgentConfigError
+from ding.envs.env.spaces import AnySpace, tree_of
 from ding.envs.env_wrappers import FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper
 from ding.rl_utils.normalization import ObsConstants
+from ding.utils.nested import iter_along, iter_nested, iter_paths, with_leaves
 
-AnySpace: TypeAlias = "spaces.Space[Any]"
 Step: TypeAlias = Callable[[Any], Any]
 
 # Values in the observations that a file is tested with, where the space has wider bounds or none.
@@ -36,9 +37,10 @@ class ObsForm:
 
     def __init__(self, space: AnySpace) -> None:
         self.space = space
-        self._leaves = list(_leaves(space, ()))
-        self.names = [".".join(path) for path, _ in self._leaves]
-        is_tuple = isinstance(space, spaces.Tuple) and all(len(path) == 1 for path, _ in self._leaves)
+        self._tree = tree_of(space)
+        self._leaves = list(_leaves(space))
+        self.names = [name for name, _ in self._leaves]
+        is_tuple = isinstance(self._tree, tuple) and not any(isinstance(part, (dict, tuple)) for part in self._tree)
         self._form = "tuple" if is_tuple else "dict" if isinstance(space, (spaces.Dict, spaces.Tuple)) else "one"
         if self._form == "one":
             self.names = ["obs"]
@@ -57,7 +59,7 @@ class ObsForm:
 
     def structured(self, given: Any) -> Any:
         """Return the tensors in the dicts and tuples of the space."""
-        return _built(self.space, iter(self.tensors(given)))
+        return with_leaves(self._tree, iter(self.tensors(given)))
 
     def samples(self, count: int) -> list[np.ndarray]:
         """Return N random observations by part, in moderate numbers where the space does not bound them."""
@@ -66,7 +68,7 @@ class ObsForm:
 
     def rows(self, columns: Sequence[np.ndarray]) -> list[Any]:
         """Return single observations, with the dicts and tuples of the space, of such samples."""
-        return [_built(self.space, iter(entries)) for entries in zip(*columns)]
+        return [with_leaves(self._tree, iter(entries)) for entries in zip(*columns)]
 
 
 def steps_of(layers: Sequence[Any], constants: ObsConstants | None) -> list[Step]:
@@ -105,46 +107,29 @@ def _normalising(constants: ObsConstants) -> Step:
 
 def _flat(space: AnySpace, obs: Any) -> Iterator[torch.Tensor]:
     """Float32 ``[N, size]`` of each part; a discrete one is one-hot."""
-    if isinstance(space, spaces.Dict):
-        for name, part in space.spaces.items():
-            yield from _flat(part, obs[name])
-    elif isinstance(space, spaces.Tuple):
-        for part, entry in zip(space.spaces, obs):
-            yield from _flat(part, entry)
-    elif isinstance(space, spaces.Discrete):
-        yield _one_hot(obs, int(space.start), int(space.n))
-    elif isinstance(space, spaces.MultiDiscrete):
-        columns = obs.reshape(obs.shape[0], -1)
-        for number, (start, count) in enumerate(zip(space.start.reshape(-1), space.nvec.reshape(-1))):
-            yield _one_hot(columns[:, number], int(start), int(count))
-    else:
-        yield obs.reshape(obs.shape[0], -1).to(torch.float32)
+    tree = tree_of(space)
+    for part, column in zip(iter_nested(tree), iter_along(tree, obs)):
+        if isinstance(part, spaces.Discrete):
+            yield _one_hot(column, int(part.start), int(part.n))
+        elif isinstance(part, spaces.MultiDiscrete):
+            columns = column.reshape(column.shape[0], -1)
+            for number, (start, count) in enumerate(zip(part.start.reshape(-1), part.nvec.reshape(-1))):
+                yield _one_hot(columns[:, number], int(start), int(count))
+        else:
+            yield column.reshape(column.shape[0], -1).to(torch.float32)
 
 
 def _one_hot(column: torch.Tensor, start: int, count: int) -> torch.Tensor:
     return (column.reshape(-1, 1) == torch.arange(start, start + count)).to(torch.float32)
 
 
-def _leaves(space: AnySpace, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], AnySpace]]:
-    if isinstance(space, spaces.Dict):
-        for name, part in space.spaces.items():
-            yield from _leaves(part, (*path, str(name)))
-    elif isinstance(space, spaces.Tuple):
-        for number, part in enumerate(space.spaces):
-            yield from _leaves(part, (*path, str(number)))
-    elif isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
-        yield path, space
-    else:
-        where = f" (at {'.'.join(path)!r})" if path else ""
-        raise AgentConfigError(f"only observations of arrays and numbers can be exported, found {space}{where}")
-
-
-def _built(space: AnySpace, entries: Iterator[Any]) -> Any:
-    if isinstance(space, spaces.Dict):
-        return {name: _built(part, entries) for name, part in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple([_built(part, entries) for part in space.spaces])
-    return next(entries)
+def _leaves(space: AnySpace) -> Iterator[tuple[str, AnySpace]]:
+    for keys, part in iter_paths(tree_of(space), sequences=(tuple,)):
+        name = ".".join(map(str, keys))
+        if not isinstance(part, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
+            where = f" (at {name!r})" if keys else ""
+            raise AgentConfigError(f"only observations of arrays and numbers can be exported, found {part}{where}")
+        yield name, part
 
 
 def _sampled(space: AnySpace, random: np.random.Generator, count: int) -> np.ndarray:
@@ -168,15 +153,4 @@ def _sampled(space: AnySpace, random: np.random.Generator, count: int) -> np.nda
 
 def by_name(output: Any) -> list[tuple[str, Any]]:
     """Return the tensors of an output of dicts and tuples, each with its name; ``action`` for a single one."""
-    return [(".".join(path) or "action", value) for path, value in _named(output, ())]
-
-
-def _named(output: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(output, Mapping):
-        for name, value in output.items():
-            yield from _named(value, (*path, str(name)))
-    elif isinstance(output, tuple):
-        for number, value in enumerate(output):
-            yield from _named(value, (*path, str(number)))
-    else:
-        yield path, output
+    return [(".".join(map(str, keys)) or "action", value) for keys, value in iter_paths(output, sequences=(tuple,))]

@@ -13,10 +13,12 @@ from gymnasium import spaces
 from ding.config import ConfigValueError
 from ding.data.roles import EnvManager
 from ding.envs.env.actions import ActionMapping, why_not
+from ding.envs.env.spaces import tree_of
 from ding.envs.env_manager import EnvDataError
 from ding.policy import Policy
 from ding.policy.action_kind import as_tuple, is_shape
 from ding.utils import did_you_mean
+from ding.utils.nested import iter_nested
 
 logger = logging.getLogger("ding.entry")
 
@@ -124,13 +126,11 @@ def _check_dict(key: str, wanted: object, space: spaces.Dict, together: int | No
 
 def _shapes(space: spaces.Space[Any], together: int | None) -> Iterator[tuple[int, ...]]:
     """The shapes of the parts of a dict, and those that one agent sees."""
-    if isinstance(space, spaces.Dict):
-        for part in space.spaces.values():
-            yield from _shapes(part, together)
-    elif space.shape is not None:
-        yield tuple(space.shape)
-        if space.shape[:1] == (together,):
-            yield tuple(space.shape[1:])
+    for part in iter_nested(tree_of(space, tuples=False)):
+        if part.shape is not None:
+            yield tuple(part.shape)
+            if part.shape[:1] == (together,):
+                yield tuple(part.shape[1:])
 
 
 def check_observations(policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: EnvManager) -> None:

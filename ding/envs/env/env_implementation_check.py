@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from ding.data.env_batch import equal_rows
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.spaces import tree_of
 from ding.envs.env_wrappers._gym_api import accepts
@@ -127,16 +128,8 @@ def check_obs_deepcopy(env: BaseEnv) -> None:
         before = deepcopy(last)
         timestep = env.step(env.random_action())
         check_different_memory(last, timestep.obs, step_times)
-        _require(_equal(before, last), f"step {step_times} changed the observation of the step before")
+        _require(equal_rows(before, last), f"step {step_times} changed the observation of the step before")
         last = timestep.obs if not timestep.done else env.reset()
-
-
-def _equal(one: Any, two: Any) -> bool:
-    if isinstance(one, Mapping):
-        return all(_equal(one[key], two[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return all(_equal(a, b) for a, b in zip(one, two))
-    return np.array_equal(one, two)
 
 
 def check_all(env: BaseEnv) -> None:
@@ -168,15 +161,15 @@ def demonstrate_correct_procedure(env_fn: Callable[[dict[str, Any]], BaseEnv]) -
     knows_dynamic = accepts(probe.seed, "dynamic_seed")
     probe.close()
     if not knows_dynamic:
-        if not _equal(_first_observations(env_fn), _first_observations(env_fn)):
+        if not equal_rows(_first_observations(env_fn), _first_observations(env_fn)):
             logger.warning("%s: seed(4) gives other episodes each time; no run with it can be repeated", probe)
         return
     static_a, static_b, dynamic_a, dynamic_b = (
         _first_observations(env_fn, dynamic_seed=dynamic) for dynamic in (False, False, True, True)
     )
-    _require(_equal(static_a[0], static_a[1]), "a static seed must start every episode in the same state")
-    _require(_equal(static_a[0], static_b[0]), "the same static seed must give the same episode")
-    _require(_equal(dynamic_a, dynamic_b), "the same dynamic seed must give the same series of episodes")
+    _require(equal_rows(static_a[0], static_a[1]), "a static seed must start every episode in the same state")
+    _require(equal_rows(static_a[0], static_b[0]), "the same static seed must give the same episode")
+    _require(equal_rows(dynamic_a, dynamic_b), "the same dynamic seed must give the same series of episodes")
 
 
 def _first_observations(env_fn: Callable[[dict[str, Any]], BaseEnv], **seeding: bool) -> list[Any]:

@@ -14,6 +14,7 @@ from ding.model.common.shapes import as_shape
 from ding.model.template.q_model import make_head
 from ding.torch_utils.network.gtrxl import GTrXL
 from ding.utils import MODEL_REGISTRY
+from ding.utils.nested import map_nested
 
 
 @MODEL_REGISTRY.register("gtrxldqn")
@@ -126,7 +127,8 @@ class GTrXLDQN(nn.Module):
 
     def _values(self, out: torch.Tensor) -> dict[str, Any]:
         values = self.head(out.flatten(0, 1))
-        return {key: _unflattened(value, out.shape[:2]) for key, value in values.items()}
+        unflattened: dict[str, Any] = map_nested(lambda value: value.unflatten(0, out.shape[:2]), values)
+        return unflattened
 
     def _joined(self, states: Sequence[Mapping[str, torch.Tensor] | None]) -> torch.Tensor | None:
         """The states of rows as one memory; zeros where a row has none."""
@@ -143,9 +145,3 @@ class GTrXLDQN(nn.Module):
     def get_memory(self) -> torch.Tensor | None:
         """See :meth:`GTrXL.get_memory`."""
         return self.core.get_memory()
-
-
-def _unflattened(value: Any, sizes: Sequence[int]) -> Any:
-    if isinstance(value, list):
-        return [_unflattened(item, sizes) for item in value]
-    return value.unflatten(0, sizes)

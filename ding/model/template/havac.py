@@ -11,6 +11,7 @@ from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, make_encoder
 from ding.model.template.vac import RELU, ActionShape, check_mode
 from ding.torch_utils.network.rnn import RNNLayer
 from ding.utils import MODEL_REGISTRY
+from ding.utils.nested import map_together
 
 
 class HAVACAgent(MAVAC):
@@ -183,20 +184,10 @@ class HAVAC(nn.Module):
             output: dict[str, Any] = self.agent_models[agent_idx](inputs, mode, inference)
             return output
         agents = [self.agent_models[i]({"obs": agent_view(inputs["obs"], i)}, mode) for i in range(self.agent_num)]
-        return _stacked(agents)
+        outputs: dict[str, Any] = map_together(lambda *rows: torch.stack(rows, dim=1), *agents)
+        return outputs
 
 
 def agent_view(obs: Mapping[str, torch.Tensor], agent: int) -> dict[str, torch.Tensor]:
     """What one agent sees of ``obs`` ``[B, A, ...]``; a global state ``[B, G]`` is that of all."""
     return {key: value if key == "global_state" and value.ndim == 2 else value[:, agent] for key, value in obs.items()}
-
-
-def _stacked(outputs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One output ``[B, A, ...]`` of those of all agents ``[B, ...]``."""
-    first = outputs[0]
-    return {
-        key: _stacked([one[key] for one in outputs])
-        if isinstance(value, Mapping)
-        else torch.stack([one[key] for one in outputs], dim=1)
-        for key, value in first.items()
-    }

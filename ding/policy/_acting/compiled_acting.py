@@ -20,6 +20,7 @@ from torch import nn
 from ding.model.wrapper.model_wrappers import BaseModelWrapper, IModelWrapper
 from ding.policy._learning.compiled_graphs import CompiledGraph, CompiledGraphs, leaves_of, with_leaves
 from ding.torch_utils.graph.recording import Graph, NotRecordable, current_recording, record
+from ding.utils.nested import iter_nested
 
 _MODES = ("collect", "eval")
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -171,8 +172,4 @@ def _storage(tensor: torch.Tensor) -> int:
 
 def _is_plain(value: Any) -> bool:
     """Whether a nested value holds tensors and plain values only."""
-    if isinstance(value, Mapping):
-        return all(map(_is_plain, value.values()))
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_plain, value))
-    return isinstance(value, (torch.Tensor, *_PLAIN))
+    return all(isinstance(leaf, (torch.Tensor, *_PLAIN)) for leaf in iter_nested(value))

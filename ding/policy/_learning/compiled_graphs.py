@@ -22,6 +22,7 @@ from ding.policy.errors import PolicyConfigError
 from ding.torch_utils.graph.capture import CapturedFunction, captures_on
 from ding.torch_utils.graph.recording import Graph, NotRecordable
 from ding.torch_utils.math_helper import without_denormals
+from ding.utils.nested import iter_nested, map_nested
 
 log = logging.getLogger(__name__)
 
@@ -229,24 +230,12 @@ def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
 
 def leaves_of(batch: Any) -> list[torch.Tensor]:
     """The tensors of a nested batch."""
-    if isinstance(batch, torch.Tensor):
-        return [batch]
-    if isinstance(batch, Mapping):
-        return [leaf for value in batch.values() for leaf in leaves_of(value)]
-    if isinstance(batch, (list, tuple)):
-        return [leaf for value in batch for leaf in leaves_of(value)]
-    return []
+    return [leaf for leaf in iter_nested(batch) if isinstance(leaf, torch.Tensor)]
 
 
 def with_leaves(batch: Any, leaves: list[torch.Tensor]) -> Any:
     """``batch`` with ``leaves`` in the places of its tensors; they are taken from the list."""
-    if isinstance(batch, torch.Tensor):
-        return leaves.pop(0)
-    if isinstance(batch, Mapping):
-        return {key: with_leaves(value, leaves) for key, value in batch.items()}
-    if isinstance(batch, (list, tuple)):
-        return type(batch)([with_leaves(value, leaves) for value in batch])
-    return batch
+    return map_nested(lambda leaf: leaves.pop(0) if isinstance(leaf, torch.Tensor) else leaf, batch)
 
 
 def form_of(batch: Any) -> Any:

@@ -1,7 +1,6 @@
 """Learning from sequences of steps that somewhat older policies collected."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from ding.policy._acting.stochastic import StochasticPolicy
 from ding.policy._samples.segments import as_given, marked_real
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
-from ding.utils.nested import map_nested
+from ding.utils.nested import map_nested, map_together
 
 _FIELDS = frozenset({"obs", "action", "logit", "reward", "done", "null"})
 
@@ -72,6 +71,4 @@ class SequencePolicy(StochasticPolicy):
 
 def _joined(obs: Any, next_obs: Any) -> Any:
     """``[B, T + 1, ...]``: the observations and the last one of ``next_obs``, both ``[B, T, ...]``."""
-    if isinstance(obs, Mapping):
-        return {key: _joined(value, next_obs[key]) for key, value in obs.items()}
-    return torch.cat([obs, next_obs[:, -1:]], dim=1)
+    return map_together(lambda column, following: torch.cat([column, following[:, -1:]], dim=1), obs, next_obs)

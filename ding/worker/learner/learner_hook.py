@@ -15,12 +15,14 @@ Exceptions::
     └── UnknownHookError (KeyError)   a hook type that is not registered
 """
 
+import functools
 import logging
 import math
+import operator
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -33,6 +35,7 @@ from ding.torch_utils.weight_checks import check_weights
 from ding.utils import did_you_mean, write_scalars
 from ding.utils.checkpoint import read_checkpoint
 from ding.utils.errors import UserMistake
+from ding.utils.nested import iter_paths
 from ding.worker.learner.saving import CheckpointSaver, load_weights
 from ding.worker.learner.tick_monitor import TickMonitor
 
@@ -267,54 +270,31 @@ class LogReduceHook(LearnerHook):
         super().__init__(*args, **kwargs)
 
     def __call__(self, engine: Engine) -> None:
-        parts: list[torch.Tensor] = []
-        for name, buffer in engine.log_buffer.items():
-            _gather(buffer, name, parts)
+        found = [(keys, value) for keys, value in iter_paths(engine.log_buffer) if not any(map(_kept, keys[1:]))]
+        parts = [_flat(".".join(map(str, keys)), value) for keys, value in found]
         if not parts:
             return
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         flat = torch.cat([part.to(device) for part in parts])
         dist.all_reduce(flat)
         means = (flat / dist.get_world_size()).cpu()
-        offset = 0
-        for buffer in engine.log_buffer.values():
-            offset = _scatter(buffer, means, offset)
+        for (keys, value), mean in zip(found, means.split([len(part) for part in parts])):
+            section = functools.reduce(operator.getitem, keys[:-1], engine.log_buffer)
+            shaped = mean.reshape(torch.as_tensor(value).shape)
+            section[keys[-1]] = shaped.tolist() if isinstance(value, (int, float, list, tuple, np.generic)) else shaped
 
 
 def _kept(key: object) -> bool:
     return isinstance(key, str) and key.startswith(_KEEP_PREFIX)
 
 
-def _gather(values: Mapping[str, Any], path: str, parts: list[torch.Tensor]) -> None:
-    """Append each value that is to be reduced as a flat float64 tensor."""
-    for key, value in values.items():
-        where = f"{path}.{key}"
-        if _kept(key):
-            continue
-        if isinstance(value, MutableMapping):
-            _gather(value, where, parts)
-        elif isinstance(value, (bool, str)) or not isinstance(
-            value, (int, float, list, tuple, torch.Tensor, np.ndarray, np.generic)
-        ):
-            raise TypeError(f"cannot average {where!r} over the ranks: it is a {type(value).__name__}")
-        else:
-            parts.append(torch.as_tensor(value, dtype=torch.float64).detach().reshape(-1))
-
-
-def _scatter(values: MutableMapping[str, Any], means: torch.Tensor, offset: int) -> int:
-    """Write the means back in the order of :func:`_gather`; returns the next offset."""
-    for key, value in list(values.items()):
-        if _kept(key):
-            continue
-        if isinstance(value, MutableMapping):
-            offset = _scatter(value, means, offset)
-            continue
-        shape = torch.as_tensor(value).shape
-        count = shape.numel()
-        mean = means[offset : offset + count].reshape(shape)
-        values[key] = mean.tolist() if isinstance(value, (int, float, list, tuple, np.generic)) else mean
-        offset += count
-    return offset
+def _flat(name: str, value: object) -> torch.Tensor:
+    """The value as a flat float64 tensor."""
+    if isinstance(value, (bool, str)) or not isinstance(
+        value, (int, float, list, tuple, torch.Tensor, np.ndarray, np.generic)
+    ):
+        raise TypeError(f"cannot average {name!r} over the ranks: it is a {type(value).__name__}")
+    return torch.as_tensor(value, dtype=torch.float64).detach().reshape(-1)
 
 
 def _check_names(hook_name: str, ext_args: Mapping[str, Any] | None, known: Sequence[str]) -> None:

@@ -311,9 +311,11 @@ def test_a_forked_copy_of_the_manager_does_not_end_the_workers():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
         pid = os.fork()
     if pid == 0:
-        del manager
-        gc.collect()
-        os._exit(0)
+        try:
+            del manager
+            gc.collect()
+        finally:
+            os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     assert manager.step({0: np.array([1]), 1: np.array([1])}).obs.tolist() == [[0, 1], [0, 1]]
     manager.close()

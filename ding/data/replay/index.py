@@ -164,6 +164,16 @@ class SlotTable:
             same = (self.unique_id[np.where(inside, slots, 0)] == ids) & inside
         return same
 
+    def use(self, slots: np.ndarray) -> np.ndarray:
+        """Count a draw of the rows in these slots, with repeats; return how often each was drawn, int64 ``[N]``."""
+        np.add.at(self.use_count, slots, 1)
+        uses: np.ndarray = self.use_count.take(slots)
+        return uses
+
+    def used_up(self, slots: np.ndarray, max_use: float) -> np.ndarray:
+        """Return those of these slots, each once, whose row was drawn ``max_use`` times or more."""
+        return np.unique(slots[self.use_count[slots] >= max_use]) if max_use < math.inf else slots[:0]
+
     def staleness(self, slots: np.ndarray, cur_iter: "int | np.ndarray") -> np.ndarray:
         """int64 ``[N]``: train iterations since the rows were collected; -1 where that is unknown."""
         if not self._any_iter:

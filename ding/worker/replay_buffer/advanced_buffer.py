@@ -251,15 +251,13 @@ class AdvancedReplayBuffer(RingBuffer):
                 held = engine.ring.held()
                 among = held[np.array(places(sample_range, len(held)))]
             slots, weights = priorities.draw(engine.draws.stratified(size), size, among)
-            np.add.at(self.table.use_count, slots, 1)
-            importance = priorities.importance(weights)
-            sampled = self._annotated(slots, [cur_learner_iter], self.table.use_count.take(slots), importance)
+            uses, importance = self.table.use(slots), priorities.importance(weights)
+            sampled = self._annotated(slots, [cur_learner_iter], uses, importance)
             if self.controller is not None:
                 self.controller.add(sampled=size)
-            if self._max_use < math.inf:
-                used_up = np.unique(slots[self.table.use_count[slots] >= self._max_use])
-                if len(used_up):
-                    self.remove_slots(used_up, used_up=True)
+            used_up = self.table.used_up(slots, self._max_use)
+            if len(used_up):
+                self.remove_slots(used_up, used_up=True)
             return sampled
 
     def sample_many(self, size: int, iters: Sequence[int]) -> "TransitionBatch | None":
@@ -299,10 +297,7 @@ class AdvancedReplayBuffer(RingBuffer):
         priorities, draws = self.priorities, self.engine.draws
         points = np.concatenate([draws.stratified(size) for _ in iters])
         slots, weights = priorities.draw(points, size)
-        uses = []
-        for drawn in slots.reshape(-1, size):
-            np.add.at(self.table.use_count, drawn, 1)
-            uses.append(self.table.use_count[drawn])
+        uses = [self.table.use(drawn) for drawn in slots.reshape(-1, size)]
         importance = priorities.importance(weights, len(iters))
         sampled = self._annotated(slots, iters, np.concatenate(uses), importance)
         return TransitionBatch.of(sampled)

@@ -8,6 +8,7 @@ import numpy as np
 from ding.data.buffer._core import Records
 from ding.data.buffer.buffer import Buffer
 from ding.data.buffer.middleware._sampled import core_of, for_each_group, is_grouped, slots_of, with_meta
+from ding.data.replay.index import SlotTable
 
 
 class UseTimeCheck:
@@ -26,18 +27,15 @@ class UseTimeCheck:
         self._buffer = buffer_
         self._max_use = max_use
         self._core = core_of(buffer_, "use_time_check")
-        self._uses = np.zeros(self._core.size, dtype=np.int64)
-        # The record in each slot whose uses these are.
-        self._serials = self._core.order.serial_of_slot.copy()
+        # Its unique ids are the serials of the records whose uses these are.
+        self._table = SlotTable(self._core.size)
 
     def _uses_of(self, slots: np.ndarray) -> np.ndarray:
         """int64 ``[K]``: how often the records that are now in these slots were sampled."""
         serials = self._core.order.serial_of_slot[slots]
-        other = serials != self._serials[slots]
-        if other.any():
-            self._uses[slots[other]] = 0
-            self._serials[slots] = serials
-        values: np.ndarray = self._uses[slots]
+        self._table.use_count[slots[~self._table.holds(serials, slots)]] = 0
+        self._table.unique_id[slots] = serials
+        values: np.ndarray = self._table.use_count[slots]
         return values
 
     def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -48,16 +46,16 @@ class UseTimeCheck:
         slots = np.concatenate([slots_of(self._core, group) for group in groups])
         slots = slots[slots >= 0]
         self._uses_of(slots)
-        np.add.at(self._uses, slots, 1)
+        self._table.use(slots)
         sampled = for_each_group(self._counted, sampled)
-        worn = slots[self._uses[slots] >= self._max_use]
+        worn = self._table.used_up(slots, self._max_use)
         if len(worn):
-            self._buffer.delete(self._core.indices_in(np.unique(worn)))
+            self._buffer.delete(self._core.indices_in(worn))
         return sampled
 
     def _counted(self, records: Records) -> Any:
         slots = slots_of(self._core, records)
-        return with_meta(records, "use_count", np.where(slots >= 0, self._uses[slots], 0))
+        return with_meta(records, "use_count", np.where(slots >= 0, self._table.use_count[slots], 0))
 
     def state_dict(self) -> dict[str, Any]:
         """How often each record was sampled, from the oldest to the newest."""
@@ -71,7 +69,7 @@ class UseTimeCheck:
             self._uses_of(self._core.order.slots)
             slots = self._core.slots_of(state_dict["indices"])
             held = slots >= 0
-            self._uses[slots[held]] = np.asarray(state_dict["uses"], dtype=np.int64)[held]
+            self._table.use_count[slots[held]] = np.asarray(state_dict["uses"], dtype=np.int64)[held]
 
 
 use_time_check = UseTimeCheck

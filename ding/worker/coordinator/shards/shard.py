@@ -111,10 +111,7 @@ class Shard:
     def _draw(self, message: Draw) -> dict[str, np.ndarray]:
         index, table = self.index, self.index.table
         slots, weights = index.priorities.tree.draw(message.points, None)
-        uses = []
-        for drawn in np.split(slots, message.sizes.cumsum()[:-1]):
-            np.add.at(table.use_count, drawn, 1)
-            uses.append(table.use_count.take(drawn))
+        uses = [table.use(drawn) for drawn in np.split(slots, message.sizes.cumsum()[:-1])]
         found = index.engine.read(slots).columns
         columns = {
             "chunk": found["chunk"],
@@ -126,10 +123,9 @@ class Shard:
             "staleness": table.staleness(slots, np.repeat(message.iters, message.sizes)),
             "use": np.concatenate(uses),
         }
-        if self._max_use < math.inf:
-            used_up = np.unique(slots[table.use_count[slots] >= self._max_use])
-            if len(used_up):
-                index.remove_slots(used_up)
+        used_up = table.used_up(slots, self._max_use)
+        if len(used_up):
+            index.remove_slots(used_up)
         return columns
 
     def _answer(self, columns: dict[str, np.ndarray]) -> Answer:

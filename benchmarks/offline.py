@@ -45,8 +45,9 @@ def ours(path: str, folder: str, ends: ExitStack, compiled: bool = False) -> Cal
     from easydict import EasyDict
 
     from ding.data import create_dataset
+    from ding.entry.serial.arguments import RunArguments
     from ding.entry.serial.offline_path import OfflinePath
-    from ding.entry.serial_entry import RunArguments, opened_run
+    from ding.entry.serial_entry import opened_run
     from ding.entry.view.views import make_view
 
     sizes = {"actor_head_hidden_size": 256, "critic_head_hidden_size": 256}

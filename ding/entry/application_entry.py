@@ -15,9 +15,10 @@ from easydict import EasyDict
 from ding.config import ConfigValueError, compile_config
 from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
+from ding.entry.serial.arguments import InputConfig
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, env_class, env_managers
-from ding.entry.serial_entry import InputConfig, load_input, without_roles
+from ding.entry.serial_entry import load_input, without_roles
 from ding.entry.view.experiment import eval_folder, experiment_of
 from ding.entry.view.failure import failures_logged
 from ding.policy import create_policy

@@ -9,9 +9,10 @@ import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError, compile_config
+from ding.entry.serial.arguments import InputConfig
 from ding.entry.serial.demonstrations import demonstrator, read_state
 from ding.entry.serial.parts import EnvSetting, env_class, env_managers
-from ding.entry.serial_entry import InputConfig, load_input
+from ding.entry.serial_entry import load_input
 from ding.utils import SeedTree
 from ding.utils.file_helper import save_file
 

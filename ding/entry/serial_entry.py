@@ -8,8 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import deepcopy
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from easydict import EasyDict
@@ -20,8 +19,9 @@ from ding.config.experiment_dir import ExperimentLock, unused_dir_removed
 from ding.config.own.reading import import_if_own
 from ding.config.own.record import read_run_code, record_network
 from ding.config.sections import dig, episodes_of_evaluation, without_workers
+from ding.entry.serial.arguments import InputConfig, RunArguments
 from ding.entry.serial.loop import DataPath, ReplayPath, SerialLoop, StopSignals
-from ding.entry.serial.parts import EnvSetting, Kept, SerialParts, env_class, serial_parts
+from ding.entry.serial.parts import EnvSetting, SerialParts, env_class, serial_parts
 from ding.entry.serial.reward_mode import check_unread_reward_model
 from ding.entry.serial.run_state import note_stop
 from ding.entry.serial.wandb_callback import WandbCallback, wants_wandb
@@ -34,8 +34,6 @@ from ding.entry.view.views import RunView, console_lines, make_view
 from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
 from ding.utils import get_rank
-
-InputConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
 
 
 def serial_pipeline(
@@ -78,34 +76,6 @@ def serial_pipeline(
         view=view, strict=strict, callbacks=callbacks,
     )  # fmt: skip
     return run_pipeline(ReplayPath, arguments)
-
-
-@dataclass(frozen=True)
-class RunArguments:
-    """The arguments of a ``serial_pipeline*`` function, which makes them once and hands them on whole.
-
-    Their names and meanings are those of :func:`serial_pipeline`; what a pipeline does not take has its default.
-
-    Args:
-        expert_cfg: config of the expert of a pipeline that has one, like ``input_cfg``.
-        expert_model: the expert's network; ``None``: the default of its policy.
-        kept: policy and buffer of the agent that trains.
-    """
-
-    input_cfg: InputConfig
-    seed: int = 0
-    env_setting: EnvSetting | None = None
-    model: torch.nn.Module | None = None
-    max_train_iter: float = UNBOUNDED
-    max_env_step: float = UNBOUNDED
-    dynamic_seed: bool = True
-    _: KW_ONLY
-    view: RunView | None = None
-    strict: bool = False
-    callbacks: Sequence[RunCallback] = ()
-    expert_cfg: InputConfig | None = None
-    expert_model: torch.nn.Module | None = None
-    kept: Kept | None = None
 
 
 def run_pipeline(data_path: Callable[..., DataPath], arguments: RunArguments) -> Policy:

@@ -28,11 +28,12 @@ from ding.bonus.core.run_config import manager_section, run_config
 from ding.config import compile_config
 from ding.config.sections import dig
 from ding.data.roles import EnvManager, StateDict
+from ding.entry.serial.arguments import RunArguments
 from ding.entry.serial.loop import OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import Kept, ReplayBuffer
 from ding.entry.serial.run_state import newest_good_snapshot, read_run_state
 from ding.entry.serial.shape_check import check_model_shapes
-from ding.entry.serial_entry import RunArguments, run_pipeline
+from ding.entry.serial_entry import run_pipeline
 from ding.envs import BaseEnv, create_env_manager
 from ding.envs.env.norms import defer_norms
 from ding.framework import OnlineRLContext, Task

@@ -16,12 +16,13 @@ from ding.config import ConfigValueError
 from ding.data import EnvBatch, TransitionBatch, create_dataset
 from ding.data.roles import Samples, StateDict
 from ding.entry.pipelines.offline import use_data_statistics
+from ding.entry.serial.arguments import InputConfig, RunArguments, called_as, learning_beside_expert
 from ding.entry.serial.demonstrations import read_state
 from ding.entry.serial.expert_path import compiled_expert, expert_options, playing_expert
 from ding.entry.serial.loop import DataPath, collected
 from ding.entry.serial.offline_path import OfflinePath, check_data_set
 from ding.entry.serial.parts import EnvSetting, SerialParts
-from ding.entry.serial_entry import InputConfig, RunArguments, opened_run
+from ding.entry.serial_entry import opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -180,20 +181,8 @@ def _data_set(cfg: EasyDict, data_path: str | None) -> Any:
     return BCODataset({name: np.asarray(column) for name, column in dotted(columns, "/").items()})
 
 
-def serial_pipeline_bco(
-    input_cfg: InputConfig,
-    expert_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    expert_model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
-    max_env_step: int = int(1e10),
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> Policy:
+@called_as(learning_beside_expert)
+def serial_pipeline_bco(arguments: RunArguments) -> Policy:
     """Train behaviour cloning from the observations of an expert, and return the policy.
 
     In each pass the agent plays ``policy.collect.n_episode`` episodes (after the first pass the share ``bco.alpha`` of
@@ -214,10 +203,6 @@ def serial_pipeline_bco(
     Raises:
         ConfigError: a config is wrong, or there is neither a checkpoint nor a data set.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
-        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
-    )  # fmt: skip
     with opened_run(arguments) as run:
         cfg = run.cfg
         if cfg.policy.collect.collector.type != "episode":

@@ -3,32 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from easydict import EasyDict
 
+from ding.entry.serial.arguments import RunArguments, called_as, learning_beside_expert
 from ding.entry.serial.expert_path import Mix, mark_expert, random_share, replay_buffer_of, run_with_expert
-from ding.entry.serial.parts import EnvSetting
-from ding.entry.serial_entry import InputConfig, RunArguments
-from ding.entry.view.callbacks import RunCallback
-from ding.entry.view.views import RunView
 from ding.policy import Policy, R2D3Policy
 from ding.reward_model.sqil import with_rewards_of_imitation as with_rewards_of_imitation
 
 
-def serial_pipeline_dqfd(
-    input_cfg: InputConfig,
-    expert_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    expert_model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
-    max_env_step: int = int(1e10),
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> Policy:
+@called_as(learning_beside_expert)
+def serial_pipeline_dqfd(arguments: RunArguments) -> Policy:
     """Train DQfD with demonstrations of a trained policy and return the new policy.
 
     The agent's config has ``policy.learn.expert_replay_buffer_size`` (the number of demonstrations; 0: none),
@@ -46,10 +30,6 @@ def serial_pipeline_dqfd(
     Raises:
         ConfigError: a config is wrong, or there is no such checkpoint.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
-        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
-    )  # fmt: skip
     return run_with_expert(arguments, "serial_dqfd", _dqfd_mix, _model_path)
 
 
@@ -70,20 +50,8 @@ def _dqfd_mix(cfg: EasyDict, expert: EasyDict) -> Mix:
     )
 
 
-def serial_pipeline_r2d3(
-    input_cfg: InputConfig,
-    expert_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    expert_model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
-    max_env_step: int = int(1e10),
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> Policy:
+@called_as(learning_beside_expert)
+def serial_pipeline_r2d3(arguments: RunArguments) -> Policy:
     """Train R2D3 with demonstrations of a trained policy and return the new policy.
 
     The expert's config has ``policy.learn.expert_replay_buffer_size`` (the number of demonstrations, each a sequence)
@@ -102,10 +70,6 @@ def serial_pipeline_r2d3(
     Raises:
         ConfigError: a config is wrong, or there is no such checkpoint.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
-        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
-    )  # fmt: skip
     return run_with_expert(arguments, "serial_r2d3", _r2d3_mix, _r2d3_model_path)
 
 
@@ -132,20 +96,8 @@ def _first_given(sections: Sequence[Mapping[str, Any]], key: str) -> int:
     return int(next((section[key] for section in sections if section.get(key)), 0))
 
 
-def serial_pipeline_sqil(
-    input_cfg: InputConfig,
-    expert_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    expert_model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
-    max_env_step: int = int(1e10),
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> Policy:
+@called_as(learning_beside_expert)
+def serial_pipeline_sqil(arguments: RunArguments) -> Policy:
     """Train a policy to do what a trained one does, without the rewards of the env, and return it.
 
     In each pass the agent and the expert collect ``policy.collect.n_sample`` samples each. Those of the expert get
@@ -164,10 +116,6 @@ def serial_pipeline_sqil(
     Raises:
         ConfigError: a config is wrong, or there is no such checkpoint.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
-        callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
-    )  # fmt: skip
     return run_with_expert(arguments, "serial_sqil", _sqil_mix, _model_path)
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from ding.data.roles import Samples, StateDict
+from ding.entry.serial.arguments import InputConfig, RunArguments
 from ding.entry.serial.demonstrations import Demonstrator, read_state
 from ding.entry.serial.expert_path import SavedExpert, playing_expert
 from ding.entry.serial.loop import DataPath, OnPolicyPath
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts
 from ding.entry.serial.reward_path import place_and_writer, reward_model_config
-from ding.entry.serial_entry import InputConfig, RunArguments, opened_run
+from ding.entry.serial_entry import opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data import create_dataset
+from ding.entry.serial.arguments import ENDLESS, RunArguments, called_as, learning_offline
 from ding.entry.serial.offline_path import OfflinePath, check_data_set
-from ding.entry.serial.parts import EnvSetting
-from ding.entry.serial_entry import InputConfig, RunArguments, opened_run
-from ding.entry.view.callbacks import RunCallback
-from ding.entry.view.views import RunView
+from ding.entry.serial_entry import opened_run
 from ding.policy import Policy
 from ding.rollout import statistics_of
 from ding.utils.data.dataset import ColumnDataset
 
-# The default of max_train_iter, with which a run ends by other limits.
-_ENDLESS = int(1e10)
 
-
-def serial_pipeline_offline(
-    input_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    max_train_iter: int = _ENDLESS,
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> tuple[Policy, bool]:
+@called_as(learning_offline)
+def serial_pipeline_offline(arguments: RunArguments) -> tuple[Policy, bool]:
     """Train on the data set of ``policy.collect.data_type`` and ``policy.collect.data_path``.
 
     Each of the ``policy.learn.train_epoch`` epochs draws every row once, in an order that follows from the seed;
@@ -51,12 +35,9 @@ def serial_pipeline_offline(
         ConfigError: the config is wrong; see ``ding.config.errors``.
         DatasetError: the data set is broken, or does not fit ``policy.model``.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict, callbacks=callbacks
-    )
     with opened_run(arguments) as run:
         cfg = run.cfg
-        epochs = cfg.policy.learn.get("train_epoch", math.inf if max_train_iter < _ENDLESS else None)
+        epochs = cfg.policy.learn.get("train_epoch", math.inf if arguments.max_train_iter < ENDLESS else None)
         if not isinstance(epochs, (int, float)) or epochs <= 0:
             raise ConfigValueError(
                 f"policy.learn.train_epoch must be the number of epochs, got {epochs!r}; or give max_train_iter"
@@ -65,7 +46,7 @@ def serial_pipeline_offline(
         _pass_on_statistics(dataset, cfg)
         with run.parts(with_buffer=False, collects=False) as parts:
             policy: Any = parts.policy
-            if model is None:
+            if arguments.model is None:
                 check_data_set(type(policy), cfg.policy.model, dataset)
             use_data_statistics(policy, dataset)
             if hasattr(policy, "set_statistic"):
@@ -73,7 +54,7 @@ def serial_pipeline_offline(
             if hasattr(policy, "init_data_normalizer"):
                 policy.init_data_normalizer(dataset.normalizer)
             data = OfflinePath(parts, dataset)
-            limit = int(min(max_train_iter, epochs * data.batches_per_epoch))
+            limit = int(min(arguments.max_train_iter, epochs * data.batches_per_epoch))
             status = run.train(parts, data, "serial_offline", max_train_iter=limit)
             return policy, status.solved
 
@@ -94,18 +75,5 @@ def _pass_on_statistics(dataset: Any, cfg: EasyDict) -> None:
         cfg.policy.state_mean, cfg.policy.state_std = (one.tolist() for one in dataset.get_state_stats())
 
 
-def serial_pipeline_dt(
-    input_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    max_train_iter: int = _ENDLESS,
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> tuple[Policy, bool]:
-    """Train a decision transformer (``dt``): ``serial_pipeline_offline`` by the name that scripts import."""
-    return serial_pipeline_offline(
-        input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict, callbacks=callbacks
-    )
+# The name by which scripts train a decision transformer (``dt``).
+serial_pipeline_dt = serial_pipeline_offline

@@ -9,9 +9,9 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.entry.application_entry import collect_demo_data
-from ding.entry.serial.parts import EnvSetting
+from ding.entry.serial.arguments import InputConfig, RunArguments, called_as, learning
 from ding.entry.serial.reward_path import RewardModelPath, place_and_writer, run_with_reward_model
-from ding.entry.serial_entry import InputConfig, RunArguments, load_input, opened_run
+from ding.entry.serial_entry import load_input, opened_run
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
@@ -26,18 +26,8 @@ from ding.reward_model.ngu_reward_model import NGURewardModels
 from ding.utils import deep_merge_dicts
 
 
-def serial_pipeline_reward_model_offpolicy(
-    input_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
-    max_env_step: int = int(1e10),
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> Policy:
+@called_as(learning)
+def serial_pipeline_reward_model_offpolicy(arguments: RunArguments) -> Policy:
     """Train an off-policy algorithm and a reward model (``rnd``, ``icm``, ...) beside it, and return the policy.
 
     ``create_config.reward_model`` names the model, section ``reward_model`` of the main config configures it. It learns
@@ -46,24 +36,11 @@ def serial_pipeline_reward_model_offpolicy(
     Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
     model's states are in ``reward_model/ckpt/``.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
-    )
     return run_with_reward_model(arguments, on_policy=False)
 
 
-def serial_pipeline_reward_model_onpolicy(
-    input_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
-    max_env_step: int = int(1e10),
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> Policy:
+@called_as(learning)
+def serial_pipeline_reward_model_onpolicy(arguments: RunArguments) -> Policy:
     """Train an on-policy algorithm and a reward model (``rnd``, ``icm``, ...) beside it, and return the policy.
 
     ``create_config.reward_model`` names the model, section ``reward_model`` of the main config configures it. It learns
@@ -73,24 +50,11 @@ def serial_pipeline_reward_model_onpolicy(
     Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
     model's states are in ``reward_model/ckpt/``.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
-    )
     return run_with_reward_model(arguments, on_policy=True)
 
 
-def serial_pipeline_preference_based_irl(
-    input_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
-    max_env_step: int = int(1e10),
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> Policy:
+@called_as(learning)
+def serial_pipeline_preference_based_irl(arguments: RunArguments) -> Policy:
     """Train an off-policy algorithm on the rewards of ``reward_model.type`` (``trex``), and return the policy.
 
     The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
@@ -98,9 +62,6 @@ def serial_pipeline_preference_based_irl(
 
     Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
-    )
     return run_with_reward_model(arguments, on_policy=False, mode="serial_trex", ranked=True)
 
 
@@ -109,18 +70,8 @@ serial_pipeline_trex = serial_pipeline_preference_based_irl
 serial_pipeline_reward_model_trex = serial_pipeline_preference_based_irl
 
 
-def serial_pipeline_preference_based_irl_onpolicy(
-    input_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
-    max_env_step: int = int(1e10),
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> Policy:
+@called_as(learning)
+def serial_pipeline_preference_based_irl_onpolicy(arguments: RunArguments) -> Policy:
     """Train an on-policy algorithm on the rewards of ``reward_model.type`` (``trex``), and return the policy.
 
     The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
@@ -128,9 +79,6 @@ def serial_pipeline_preference_based_irl_onpolicy(
 
     Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
-    )
     return run_with_reward_model(arguments, on_policy=True, mode="serial_trex_onpolicy", ranked=True)
 
 
@@ -190,18 +138,8 @@ def save_reward_model(path: str, reward_model: BaseRewardModel, weights_name: st
     return reward_model.save(path, weights_name)
 
 
-def serial_pipeline_ngu(
-    input_cfg: InputConfig,
-    seed: int = 0,
-    env_setting: EnvSetting | None = None,
-    model: torch.nn.Module | None = None,
-    max_train_iter: int = int(1e10),
-    max_env_step: int = int(1e10),
-    *,
-    view: RunView | None = None,
-    strict: bool = False,
-    callbacks: Sequence[RunCallback] = (),
-) -> Policy:
+@called_as(learning)
+def serial_pipeline_ngu(arguments: RunArguments) -> Policy:
     """Train NGU with its two models of what is new, and return the policy.
 
     Sections ``rnd_reward_model`` (type ``rnd-ngu``) and ``episodic_reward_model`` (``episodic``) of the main config
@@ -211,9 +149,6 @@ def serial_pipeline_ngu(
     Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
     models' states are in ``reward_model/ckpt/``.
     """
-    arguments = RunArguments(
-        input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
-    )
     with opened_run(arguments, estimates_rewards=True) as run:
         cfg = run.cfg
         sections = [

@@ -16,12 +16,13 @@ from easydict import EasyDict
 from ding.config import compile_config
 from ding.data import TransitionBatch
 from ding.data.roles import Samples, StateDict
+from ding.entry.serial.arguments import RunArguments
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.loop import DataPath, ReplayPath
 from ding.entry.serial.ongoing import load_ongoing, ongoing_state, restart_envs
 from ding.entry.serial.parts import ReplayBuffer, SerialParts, env_class, env_managers
 from ding.entry.serial.run_state import state_of
-from ding.entry.serial_entry import RunArguments, load_input, opened_run
+from ding.entry.serial_entry import load_input, opened_run
 from ding.policy import Policy
 from ding.utils import SeedTree
 from ding.worker import create_buffer

@@ -13,9 +13,10 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data.roles import Samples, StateDict
+from ding.entry.serial.arguments import InputConfig, RunArguments
 from ding.entry.serial.loop import DataPath, OnPolicyPath, ReplayPath
 from ding.entry.serial.parts import SerialParts
-from ding.entry.serial_entry import InputConfig, RunArguments, load_input, opened_run
+from ding.entry.serial_entry import load_input, opened_run
 from ding.policy import Policy
 from ding.reward_model import BaseRewardModel, create_reward_model
 from ding.reward_model.base_reward_model import checkpoint_path

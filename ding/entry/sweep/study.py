@@ -16,7 +16,8 @@ from easydict import EasyDict
 from ding.config import compile_config
 from ding.config.overrides import apply_overrides, apply_values
 from ding.entry.pipelines.onpolicy import serial_pipeline_onpolicy
-from ding.entry.serial_entry import InputConfig, load_input, serial_pipeline
+from ding.entry.serial.arguments import InputConfig
+from ding.entry.serial_entry import load_input, serial_pipeline
 from ding.entry.sweep.parameters import Parameter
 from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.status import RunStatus

@@ -1,7 +1,7 @@
 """A2C: advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783, with one synchronous learner)."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -10,55 +10,15 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._acting.stochastic import StochasticPolicy
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._policy_parts import action_mask_of, policy_parts
-from ding.policy._ppo_loss import normalized
+from ding.policy._learning.q_values import weighted
 from ding.policy._samples.segments import as_given
-from ding.rl_utils import a2c_data, a2c_error, get_train_sample
+from ding.policy.common_utils import action_mask_of
+from ding.policy.ppo import normalized
+from ding.rl_utils import get_train_sample
+from ding.rl_utils.policy_dist import policy_of, policy_parts
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("obs", "action", "value", "adv", "weight")
-
-
-class A2CLoss(NamedTuple):
-    """What :func:`a2c_loss` returns, each 0-d; only ``total_loss`` carries gradients that are used."""
-
-    total_loss: torch.Tensor
-    policy_loss: torch.Tensor
-    value_loss: torch.Tensor
-    entropy_loss: torch.Tensor
-    adv_abs_max: torch.Tensor
-
-
-def a2c_loss(
-    network: Callable[[Any], Mapping[str, Any]],
-    batch: Mapping[str, Any],
-    value_weight: float,
-    entropy_weight: float,
-    adv_norm: bool = False,
-    reference_numerics: bool = False,
-) -> A2CLoss:
-    """Policy gradient with advantages, squared error of the value, entropy bonus.
-
-    Args:
-        network: observations to ``logit`` and ``value`` ``[B]``.
-        batch: ``obs, action``; ``value, adv`` ``[B]`` of the policy that collected; ``weight`` (or None).
-        adv_norm: normalise the advantages, but not the returns.
-        reference_numerics: leave forbidden actions in the distribution.
-    """
-    output, adv = network(batch["obs"]), batch["adv"]
-    return_ = batch["value"] + adv
-    if adv_norm:
-        adv = normalized(adv)
-    mask = None if reference_numerics else action_mask_of(batch["obs"])
-    losses = [
-        a2c_error(a2c_data(logit, action, output["value"], adv, return_, batch.get("weight")))
-        for logit, action in policy_parts(output["logit"], batch["action"], mask)
-    ]
-    policy_loss = torch.stack([loss.policy_loss for loss in losses]).sum()
-    entropy_loss = torch.stack([loss.entropy_loss for loss in losses]).sum()
-    value_loss = losses[0].value_loss
-    total = policy_loss + value_weight * value_loss - entropy_weight * entropy_loss
-    return A2CLoss(total, policy_loss, value_loss, entropy_loss, adv.abs().max())
 
 
 @POLICY_REGISTRY.register("a2c")
@@ -115,16 +75,35 @@ class A2CPolicy(StochasticPolicy):
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **last}
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
-        cfg = self._cfg.learn
-        loss = a2c_loss(
-            self._actor_critic, batch, cfg.value_weight, cfg.entropy_weight, cfg.adv_norm, self._reference_numerics
-        )
-        norm = self._optimize(loss.total_loss, self._optimizer, self._model, cfg.grad_norm)
+        """One update on a minibatch: ``-mean(log pi(a | s) A) + value_weight mean (V(s) - R)^2 - entropy_weight H(pi)``
+        with ``R = V_old(s) + A``, and advantages ``A`` of the policy that collected.
+        """
+        learn, weight = self._cfg.learn, batch.get("weight")
+        output, adv = self._actor_critic(batch["obs"]), batch["adv"]
+        return_ = batch["value"] + adv
+        if learn.adv_norm:
+            adv = normalized(adv)
+        mask = None if self._reference_numerics else action_mask_of(batch["obs"])
+        parts = policy_parts(output["logit"], batch["action"], mask)
+        policies = [(policy_of(part), action) for part, action in parts]
+        log_prob = torch.stack([policy.log_prob(action) for policy, action in policies]).sum(0)
+        entropy = torch.stack([policy.entropy() for policy, _ in policies]).sum(0)
+        policy_loss = -weighted(log_prob * adv, weight).mean()
+        value_loss = weighted((return_ - output["value"]).square(), weight).mean()
+        entropy_loss = weighted(entropy, weight).mean()
+        loss = policy_loss + learn.value_weight * value_loss - learn.entropy_weight * entropy_loss
+        norm = self._optimize(loss, self._optimizer, self._model, learn.grad_norm)
         assert norm is not None  # there is a limit
-        return {**loss._asdict(), "grad_norm": norm}
+        losses = {
+            "total_loss": loss,
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy_loss": entropy_loss,
+        }
+        return {**losses, "adv_abs_max": adv.abs().max(), "grad_norm": norm}
 
     def _monitor_vars_learn(self) -> list[str]:
-        return ["cur_lr", *A2CLoss._fields, "grad_norm"]
+        return ["cur_lr", "total_loss", "policy_loss", "value_loss", "entropy_loss", "adv_abs_max", "grad_norm"]
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:

@@ -10,9 +10,8 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._policy_parts import action_mask_of
 from ding.policy._samples.sequences import SequencePolicy
-from ding.policy.common_utils import read_out
+from ding.policy.common_utils import action_mask_of
 from ding.rl_utils.acer import acer_policy_error, acer_trust_region_update, acer_value_error
 from ding.rl_utils.retrace import compute_q_retraces
 from ding.utils import POLICY_REGISTRY
@@ -148,6 +147,8 @@ class ACERPolicy(SequencePolicy):
         "critic_optimizer": "_optimizer_critic",
     }
 
+    learn_rates = {"cur_actor_lr": "_optimizer_actor", "cur_critic_lr": "_optimizer_critic"}
+
     def default_model(self) -> tuple[str, list[str]]:
         """``acer`` of :mod:`ding.model.template.acer`."""
         return "acer", ["ding.model.template.acer"]
@@ -179,20 +180,16 @@ class ACERPolicy(SequencePolicy):
         """One update of actor and critic on B sequences, as :meth:`_get_train_sample` makes them (or with a list for
         each field); returns floats.
         """
-        batch = self._time_first(data)
-        if not self._model.training:
-            self._model.train()
+        return self._learn(data)
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         loss = acer_loss(self._model, self._target_model.forward, batch, self._cfg.learn, self._reference_numerics)
         self._optimize(loss.actor_step, self._optimizer_actor, self._model.get_submodule("actor"))
         self._optimize(loss.critic_loss, self._optimizer_critic, self._model.get_submodule("critic"))
         self._target_model.update(self._model)
         numbers = loss._asdict()
         del numbers["actor_step"]
-        return {
-            "cur_actor_lr": self._optimizer_actor.param_groups[0]["lr"],
-            "cur_critic_lr": self._optimizer_critic.param_groups[0]["lr"],
-            **read_out(numbers),
-        }
+        return numbers
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_actor_lr", "cur_critic_lr", *ACERLoss._fields[1:]]

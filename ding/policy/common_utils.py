@@ -251,6 +251,11 @@ def transition_of(
     return {"obs": obs, **following, **outputs, "reward": timestep.reward, "done": done}
 
 
+def action_mask_of(obs: Any) -> torch.Tensor | None:
+    """The ``action_mask`` of dict observations, if they have one."""
+    return obs.get("action_mask") if isinstance(obs, Mapping) else None
+
+
 def set_noise_mode(module: torch.nn.Module, noise_enabled: bool) -> None:
     """Switch the noise of every ``NoiseLinearLayer`` in ``module`` on or off."""
     for layer in _noise_layers(module):

@@ -11,13 +11,12 @@ from ding.model.template.havac import agent_view
 from ding.model.wrapper.model_wrappers import BaseModelWrapper
 from ding.policy._learning.distributed import of_first_rank
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._policy_parts import action_mask_of, policy_parts
-from ding.policy._ppo_learning import init_ppo_parameters, logged
-from ding.policy._ppo_loss import PPOLoss, ppo_loss
+from ding.policy._learning.ppo_parameters import init_ppo_parameters
 from ding.policy._samples.segments import minibatches
+from ding.policy.common_utils import action_mask_of, read_out
 from ding.policy.errors import PolicyConfigError
-from ding.policy.ppo import PPOPolicy
-from ding.rl_utils.policy_dist import policy_of
+from ding.policy.ppo import PPOLoss, PPOPolicy, ppo_loss
+from ding.rl_utils.policy_dist import policy_of, policy_parts
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY, RunningMeanStd, deep_merge_dicts
 from ding.utils.nested import map_nested
@@ -128,11 +127,16 @@ class HAPPOPolicy(PPOPolicy):
             with torch.no_grad():
                 batch["factor"] = batch["factor"] * (self._log_prob(agent, part) - before).exp()
             rate = self._optimizer.param_groups[agent]["lr"]
-            rows = [{"cur_lr": rate, **row} for row in logged(results, PPOLoss._fields)]
-            numbers += [{f"agent{agent}_{key}": value for key, value in row.items()} for row in rows]
+            read = read_out({(index, key): one for index, row in enumerate(results) for key, one in row.items()})
+            for index, row in enumerate(results):
+                log = {"cur_lr": rate, **{key: read[index, key] for key in row}}
+                numbers.append({f"agent{agent}_{key}": value for key, value in log.items()})
         return numbers
 
-    def _learn_agent(self, agent: int, part: dict[str, Any]) -> list[PPOLoss]:
+    def _learn_agent(self, agent: int, part: dict[str, Any]) -> list[dict[str, torch.Tensor]]:
+        """Epochs of one agent: :func:`ppo_loss` with advantages times ``factor``, by how much the agents before it have
+        changed the chance of the joint action; returns the numbers of each minibatch.
+        """
         cfg = self._cfg.learn
 
         def network(obs: Any) -> Any:
@@ -148,7 +152,7 @@ class HAPPOPolicy(PPOPolicy):
                 self._critic_optimizer.zero_grad()
                 self._optimize(result.total_loss, self._optimizer, self._model)
                 self._critic_optimizer.step()
-                results.append(result)
+                results.append(result.numbers())
         return results
 
     def _agent_returns(self, agent: int, part: Mapping[str, Any]) -> dict[str, torch.Tensor]:

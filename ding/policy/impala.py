@@ -9,11 +9,11 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam, clipping_rmsprop
-from ding.policy._policy_parts import action_mask_of, policy_parts
 from ding.policy._samples.sequences import SequencePolicy
-from ding.policy.common_utils import read_out
+from ding.policy.common_utils import action_mask_of
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import vtrace_data, vtrace_error_discrete_action
+from ding.rl_utils.policy_dist import policy_parts
 from ding.utils import POLICY_REGISTRY
 from ding.utils.names import did_you_mean
 from ding.utils.nested import map_nested
@@ -142,12 +142,12 @@ class IMPALAPolicy(SequencePolicy):
     @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update on B sequences, as :meth:`_get_train_sample` makes them (or with a list for each field)."""
-        batch = self._time_first(data)
-        if not self._model.training:
-            self._model.train()
+        return self._learn(data)
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         loss = impala_loss(self._actor_critic, batch, self._cfg.learn, self._reference_numerics)
         self._optimize(loss.total_loss, self._optimizer, self._model)
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(loss._asdict())}
+        return loss._asdict()
 
     def _data_preprocess_learn(self, data: Samples) -> dict[str, Any]:
         """For subclasses with a ``_forward_learn`` of their own: B sequences as tensors with time first.
@@ -156,7 +156,7 @@ class IMPALAPolicy(SequencePolicy):
             ``obs_plus_1`` ``[T + 1, B, ...]``, ``action, logit, reward, done`` ``[T, B, ...]``, ``weight`` None, and
             ``null`` (1.0: a step that only fills the sequence up), which :meth:`_reshape_data` looks at.
         """
-        batch = self._time_first(data)
+        batch = self._learn_batch(data)
         obs = map_nested(lambda x: x.contiguous(), batch["obs"])
         return {**batch, "obs_plus_1": obs, "weight": None}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
-from ding.policy._ppo_offpolicy import PPOOffPolicy
 from ding.policy.dqfd import with_one_step
+from ding.policy.ppo import PPOOffPolicy
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.utils import POLICY_REGISTRY
 

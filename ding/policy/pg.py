@@ -1,6 +1,6 @@
 """Policy gradient without a critic (Williams 1992, "Simple statistical gradient-following algorithms", REINFORCE)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -8,41 +8,14 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._acting.episode import EpisodePolicy
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._policy_gradient import EpisodePolicy
-from ding.policy._policy_parts import action_mask_of, policy_parts
-from ding.policy._ppo_learning import logged
-from ding.policy._samples.segments import minibatches
-from ding.rl_utils.policy_dist import policy_of
+from ding.policy.common_utils import action_mask_of
+from ding.rl_utils.policy_dist import policy_of, policy_parts
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("obs", "action", "return")
 _LOGGED = ("total_loss", "policy_loss", "entropy_loss", "return_abs_max", "grad_norm")
-
-
-def pg_loss(
-    network: Callable[[Any], Mapping[str, Any]],
-    batch: Mapping[str, Any],
-    entropy_weight: float,
-    reference_numerics: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """``-mean(log pi(a) R) - entropy_weight mean(H)``.
-
-    Args:
-        network: observations to ``logit``.
-        batch: ``obs, action, return`` ``[B]``.
-        reference_numerics: leave forbidden actions in the distribution.
-
-    Returns:
-        total loss, policy loss and entropy loss (the entropy times ``-entropy_weight``), each 0-d.
-    """
-    mask = None if reference_numerics else action_mask_of(batch["obs"])
-    parts = policy_parts(network(batch["obs"])["logit"], batch["action"], mask)
-    policies = [(policy_of(output), action) for output, action in parts]
-    log_prob = torch.stack([policy.log_prob(action) for policy, action in policies]).sum(0)
-    policy_loss = -(log_prob * batch["return"]).mean()
-    entropy_loss = -entropy_weight * torch.stack([policy.entropy() for policy, _ in policies]).sum(0).mean()
-    return policy_loss + entropy_loss, policy_loss, entropy_loss
 
 
 @POLICY_REGISTRY.register("pg")
@@ -79,17 +52,32 @@ class PGPolicy(EpisodePolicy):
     @batched
     def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:
         """One pass over B samples with ``return``; returns a dict of floats per minibatch."""
-        cfg = self._cfg.learn
         batch = self._tensors(data)
         if not self._model.training:
             self._model.train()
-        results = []
-        for part in minibatches(batch, _FIELDS, cfg.batch_size):
-            losses = pg_loss(self._model, part, cfg.entropy_weight, self._reference_numerics)
-            norm = self._optimize(losses[0], self._optimizer, self._model, cfg.grad_norm)
-            results.append((*losses, part["return"].abs().max(), norm))
-        rate = self._optimizer.param_groups[0]["lr"]
-        return [{"cur_lr": rate, **numbers} for numbers in logged(results, _LOGGED)]
+        logs = self._run_minibatches(batch, _FIELDS, self._cfg.learn.batch_size)
+        return [{"cur_lr": self._optimizer.param_groups[0]["lr"], **log} for log in logs]
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One update on a minibatch: ``-mean(log pi(a | s) R) - entropy_weight H(pi)``, ``R`` the discounted return."""
+        learn = self._cfg.learn
+        mask = None if self._reference_numerics else action_mask_of(batch["obs"])
+        parts = policy_parts(self._model(batch["obs"])["logit"], batch["action"], mask)
+        policies = [(policy_of(output), action) for output, action in parts]
+        log_prob = torch.stack([policy.log_prob(action) for policy, action in policies]).sum(0)
+        entropy = torch.stack([policy.entropy() for policy, _ in policies]).sum(0)
+        policy_loss = -(log_prob * batch["return"]).mean()
+        entropy_loss = -learn.entropy_weight * entropy.mean()
+        loss = policy_loss + entropy_loss
+        norm = self._optimize(loss, self._optimizer, self._model, learn.grad_norm)
+        assert norm is not None  # there is a limit
+        return {
+            "total_loss": loss,
+            "policy_loss": policy_loss,
+            "entropy_loss": entropy_loss,
+            "return_abs_max": batch["return"].abs().max(),
+            "grad_norm": norm,
+        }
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", *_LOGGED]

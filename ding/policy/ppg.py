@@ -1,5 +1,6 @@
 """PPG: phasic policy gradient (Cobbe et al. 2021, arXiv:2009.04416), on-policy and from replay buffers."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ from ding.data.columns import concat
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.q_values import weighted
 from ding.policy._learning.value_norm import ValueNormPolicy
-from ding.policy._ppg_loss import ppg_auxiliary_loss, ppg_policy_loss, ppg_value_loss
 from ding.policy._samples.segments import as_given, minibatches
-from ding.policy.common_utils import read_out
-from ding.rl_utils import get_train_sample
+from ding.policy.common_utils import action_mask_of, read_out
+from ding.policy.ppo import PPOSettings, normalized
+from ding.rl_utils import get_train_sample, ppo_value_error
+from ding.rl_utils.policy_dist import policy_of, policy_parts
 from ding.torch_utils.data_helper import to_device
 from ding.utils import POLICY_REGISTRY
 
@@ -69,6 +72,10 @@ class PhasicPolicy(ValueNormPolicy):
         """``ppg`` of :mod:`ding.model.template.ppg`."""
         return "ppg", ["ding.model.template.ppg"]
 
+    @functools.cached_property
+    def _settings(self) -> PPOSettings:
+        return PPOSettings.of(self._cfg)
+
     def _init_learn(self) -> None:
         learn = self._cfg.learn
         self._samplers()
@@ -81,16 +88,38 @@ class PhasicPolicy(ValueNormPolicy):
         self._learn_model = model_wrap(self._model, wrapper_name="base")
 
     def _policy_step(self, batch: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
-        """One update of the policy; returns ``_POLICY_NUMBERS``."""
-        loss, terms, adv_abs_max = ppg_policy_loss(self._model, batch, self._settings)
+        """One update of the policy: the clipped surrogate of PPO with an entropy bonus; returns ``_POLICY_NUMBERS``."""
+        settings = self._settings
+        adv = normalized(batch["adv"]) if settings.adv_norm else batch["adv"]
+        logit = self._model(batch["obs"], mode="compute_actor")["logit"]
+        surrogate = settings.surrogate(logit, batch, adv)
+        loss = surrogate.policy_loss - settings.entropy_weight * surrogate.entropy_loss
         self._optimize(loss, self._optimizer_ac, self._model.get_submodule("actor_critic"))
-        return terms.policy_loss, terms.entropy_loss, terms.approx_kl, terms.clipfrac, adv_abs_max
+        return (*surrogate[:2], *surrogate[3:], adv.abs().max())
 
     def _value_step(self, batch: Mapping[str, Any], value_weight: float = 1.0) -> torch.Tensor:
-        """One update of the critic; returns its weighted loss."""
-        loss = value_weight * ppg_value_loss(self._model, batch, self._settings)
+        """One update of the separate critic on the clipped value loss of PPO; returns its weighted loss."""
+        value = self._model(batch["obs"], mode="compute_critic")["value"]
+        data = value, batch["value"], batch["return"], batch.get("weight")
+        loss = value_weight * ppo_value_error(data, self._settings.clip_ratio)
         self._optimize(loss, self._optimizer_aux_critic, self._model.get_submodule("aux_critic"))
         return loss
+
+    def _auxiliary_step(self, batch: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
+        """One update of the auxiliary phase: the value loss of the policy's own value head, ``aux_bc_weight KL(old ||
+        new)`` towards the policy before the phase, and a value step; returns ``_AUXILIARY_NUMBERS``.
+        """
+        output = self._model(batch["obs"], mode="compute_actor_critic")
+        mask = None if self._reference_numerics else action_mask_of(batch["obs"])
+        new, old = (policy_parts(logit, batch["action"], mask) for logit in (output["logit"], batch["logit"]))
+        kl = [policy_of(before).kl_to(policy_of(now)) for (now, _), (before, _) in zip(new, old)]  # type: ignore[arg-type]
+        cloning_loss = weighted(torch.stack(kl).sum(0), batch.get("weight")).mean()
+        data = output["value"], batch["value"], batch["return"], batch.get("weight")
+        # The values of the samples are those of the separate critic, which would hold this head back.
+        auxiliary_loss = ppo_value_error(data, self._settings.clip_ratio, use_value_clip=self._reference_numerics)
+        loss = auxiliary_loss + self._cfg.learn.aux_bc_weight * cloning_loss
+        self._optimize(loss, self._optimizer_ac, self._model.get_submodule("actor_critic"))
+        return auxiliary_loss, cloning_loss, self._value_step(batch)
 
     def _end_of_step(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Keep the samples; the auxiliary phase, when enough were kept; returns the rates and its numbers."""
@@ -107,13 +136,11 @@ class PhasicPolicy(ValueNormPolicy):
                 kept["logit"] = self._model(kept["obs"], mode="compute_actor")["logit"]
         samples: Any = concat(self._kept.batches)
         self._kept.batches = []
-        results = []
-        for _ in range(learn.aux_train_epoch):
-            for part in minibatches(samples, (*_KEPT, "logit"), learn.batch_size):
-                loss = ppg_auxiliary_loss(self._model, part, self._settings)
-                total = loss.auxiliary_loss + learn.aux_bc_weight * loss.behavioral_cloning_loss
-                self._optimize(total, self._optimizer_ac, self._model.get_submodule("actor_critic"))
-                results.append((*loss, self._value_step(part)))
+        results = [
+            self._auxiliary_step(part)
+            for _ in range(learn.aux_train_epoch)
+            for part in minibatches(samples, (*_KEPT, "logit"), learn.batch_size)
+        ]
         return {**numbers, **_means(results, _AUXILIARY_NUMBERS)}
 
     def _monitor_vars_learn(self) -> list[str]:
@@ -185,7 +212,7 @@ class PPGPolicy(PhasicPolicy):
         """
         learn = self._cfg.learn
         batch = self._tensors(data)
-        batch["return"] = self._normed_returns(batch["value"], batch["adv"])
+        batch["return"] = self._in_unit(batch["value"] * self._value_scale + batch["adv"], self._running_mean_std)
         if not self._model.training:
             self._model.train()
         policy, value = [], []

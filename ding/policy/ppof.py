@@ -12,11 +12,11 @@ from ding.data.roles import StateDict
 from ding.model import PPOFModel
 from ding.policy._learning.normalized_state import KEY
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._ppo_learning import init_ppo_parameters, logged
-from ding.policy._ppo_loss import PPOLoss, PPOSettings, ppo_loss
+from ding.policy._learning.ppo_parameters import init_ppo_parameters
 from ding.policy._samples.segments import minibatches
-from ding.policy.common_utils import network_columns, transition_done
+from ding.policy.common_utils import network_columns, read_out, transition_done
 from ding.policy.errors import PolicyConfigError, PolicyUsageError
+from ding.policy.ppo import PPOLoss, PPOSettings, ppo_loss
 from ding.rl_utils import (
     ArgmaxSampler,
     HybridDeterminsticSampler,
@@ -186,12 +186,16 @@ class PPOFPolicy:
                 result.total_loss.backward()
                 torch.nn.utils.clip_grad_norm_(self._model.parameters(), cfg.grad_norm)
                 self._optimizer.step()
-                results.append(result)
+                results.append(result.numbers())
         rate = self._optimizer.param_groups[0]["lr"]
         if self._optimizer.schedule is not None:
             self._optimizer.schedule.step(self._optimizer)
-        names = [{"act": "action"}.get(name, name) for name in PPOLoss._fields]
-        return [{"cur_lr": rate, **numbers} for numbers in logged(results, names)]
+        read = read_out({(index, key): one for index, row in enumerate(results) for key, one in row.items()})
+        names = {"act": "action"}
+        return [
+            {"cur_lr": rate, **{names.get(key, key): read[index, key] for key in row}}
+            for index, row in enumerate(results)
+        ]
 
     def _returns(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """``value, adv, return`` for an epoch, values and returns as the critic predicts them.

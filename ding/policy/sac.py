@@ -14,8 +14,7 @@ from ding.data import EnvBatch, batched, is_batched
 from ding.model import model_wrap
 from ding.policy._learning.critics import ActorCritic, critic_losses, priorities, q_values
 from ding.policy._learning.soft_actor_critic import SoftActorCriticPolicy
-from ding.policy._policy_parts import action_mask_of
-from ding.policy.common_utils import transition_of
+from ding.policy.common_utils import action_mask_of, transition_of
 from ding.rl_utils.squashed_normal import squashed_sample
 from ding.torch_utils.parameter import frozen
 from ding.utils import POLICY_REGISTRY

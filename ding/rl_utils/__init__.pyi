@@ -32,6 +32,7 @@ from ding.rl_utils.happo import happo_policy_loss as happo_policy_loss
 from ding.rl_utils.happo import happo_value_data as happo_value_data
 from ding.rl_utils.happo import happo_value_error as happo_value_error
 from ding.rl_utils.isw import compute_importance_weights as compute_importance_weights
+from ding.rl_utils.policy_dist import policy_parts as policy_parts
 from ding.rl_utils.ppg import ppg_data as ppg_data
 from ding.rl_utils.ppg import ppg_joint_error as ppg_joint_error
 from ding.rl_utils.ppg import ppg_joint_loss as ppg_joint_loss
@@ -46,7 +47,6 @@ from ding.rl_utils.ppo import ppo_policy_data_continuous as ppo_policy_data_cont
 from ding.rl_utils.ppo import ppo_policy_error as ppo_policy_error
 from ding.rl_utils.ppo import ppo_policy_error_continuous as ppo_policy_error_continuous
 from ding.rl_utils.ppo import ppo_policy_loss as ppo_policy_loss
-from ding.rl_utils.ppo import ppo_policy_terms as ppo_policy_terms
 from ding.rl_utils.ppo import ppo_value_data as ppo_value_data
 from ding.rl_utils.ppo import ppo_value_error as ppo_value_error
 from ding.rl_utils.retrace import compute_q_retraces as compute_q_retraces
@@ -56,6 +56,7 @@ from ding.rl_utils.sampler import HybridStochasticSampler as HybridStochasticSam
 from ding.rl_utils.sampler import MultinomialSampler as MultinomialSampler
 from ding.rl_utils.sampler import MuSampler as MuSampler
 from ding.rl_utils.sampler import ReparameterizationSampler as ReparameterizationSampler
+from ding.rl_utils.surrogate import surrogate_loss as surrogate_loss
 from ding.rl_utils.td import *
 from ding.rl_utils.upgo import tb_cross_entropy as tb_cross_entropy
 from ding.rl_utils.upgo import upgo_loss as upgo_loss

@@ -7,8 +7,8 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._surrogate import clipped_value_loss, surrogate_loss
 from ding.rl_utils._types import Data
+from ding.rl_utils.surrogate import clipped_value_loss, surrogate_loss
 
 happo_data = namedtuple("happo_data", "logit_new logit_old action value_new value_old adv return_ weight factor")
 happo_policy_data = namedtuple("happo_policy_data", "logit_new logit_old action adv weight factor")
@@ -27,8 +27,8 @@ def happo_policy_error(
     ``[B, D]`` and action ``[B, D]``; adv and weight ``[B]``. Raises ``AssertionError`` unless ``dual_clip`` is ``None``
     or above 1.
     """
-    *terms, factor = data
-    found = surrogate_loss(tuple(terms), clip_ratio, dual_clip, factor=factor)
+    new, old, action, adv, weight, factor = data
+    found = surrogate_loss(new, old, action, adv, weight, clip_ratio, dual_clip, factor=factor)
     info = happo_info(found.approx_kl.item(), found.clipfrac.item())
     return happo_policy_loss(found.policy_loss, found.entropy_loss), info
 

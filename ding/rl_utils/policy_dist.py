@@ -1,11 +1,14 @@
 """Log-probabilities and entropies of policies, by direct formulas: one or two torch calls, no argument checks."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from ding.rl_utils._types import MuSigma, PolicyOutput
+from ding.torch_utils.math_helper import usable_mask
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -70,3 +73,32 @@ def stored_policy_of(output: PolicyOutput) -> Policy:
 def weighted(value: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
     """``value`` times ``weight``; ``None`` counts as ones."""
     return value if weight is None else value * weight
+
+
+def policy_parts(output: Any, action: Any, action_mask: Any = None) -> list[tuple[Any, torch.Tensor]]:
+    """Split the output of a policy and the actions taken into parts of one kind each: ``[(output, action)]``.
+
+    A part has logits ``[B, N]`` and int64 actions ``[B]``, or ``{'mu', 'sigma'}`` and float actions, both ``[B, D]``.
+    A hybrid action has one of each; an action of several discrete choices has a part for each; any other is one part.
+
+    Args:
+        output: logits, mu and sigma, a list of logits, or ``{'action_type', 'action_args'}`` of a hybrid.
+        action: of the same form.
+        action_mask: ``[B, N]`` (or a list of such), 0 where a discrete action is forbidden: its logit becomes minus
+            infinity.
+    """
+
+    def allowed(logit: Any, mask: torch.Tensor | None) -> Any:
+        if mask is None or not isinstance(logit, torch.Tensor):
+            return logit
+        return logit.masked_fill(usable_mask(mask) == 0, float("-inf"))
+
+    if isinstance(action, Mapping):
+        kind, args = action["action_type"], action["action_args"]
+        kind = kind.squeeze(1) if kind.ndim == 2 else kind
+        return [(allowed(output["action_type"], action_mask), kind), (output["action_args"], args)]
+    if isinstance(output, (list, tuple)):
+        heads = action if isinstance(action, (list, tuple)) else action.unbind(-1)
+        masks = action_mask if isinstance(action_mask, (list, tuple)) else [action_mask] * len(output)
+        return [(allowed(part, mask), taken.flatten()) for part, taken, mask in zip(output, heads, masks, strict=True)]
+    return [(allowed(output, action_mask), action)]

@@ -2,9 +2,9 @@
 
 from collections import namedtuple
 
-from ding.rl_utils._surrogate import clipped_value_loss
 from ding.rl_utils._types import Data
 from ding.rl_utils.policy_dist import policy_of, weighted
+from ding.rl_utils.surrogate import clipped_value_loss
 
 ppg_data = namedtuple("ppg_data", "logit_new logit_old action value_new value_old return_ weight")
 ppg_joint_loss = namedtuple("ppg_joint_loss", "auxiliary_loss behavioral_cloning_loss")

@@ -8,9 +8,8 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._surrogate import clipped_value_loss, kl_estimate, surrogate_loss
 from ding.rl_utils._types import Data
-from ding.rl_utils.policy_dist import stored_policy_of
+from ding.rl_utils.surrogate import clipped_value_loss, surrogate_loss
 
 ppo_data = namedtuple(
     "ppo_data", "logit_new logit_old action value_new value_old adv return_ weight logit_pretrained", defaults=[None]
@@ -32,30 +31,22 @@ ppo_policy_loss = namedtuple("ppo_policy_loss", "policy_loss entropy_loss kl_div
 ppo_info = namedtuple("ppo_info", "approx_kl clipfrac")
 
 
-def ppo_policy_terms(
+def _policy_error(
     data: Data,
-    clip_ratio: float = 0.2,
-    dual_clip: float | None = None,
-    kl_type: str = "k1",
+    clip_ratio: float,
+    dual_clip: float | None,
+    kl_type: str,
     entropy_bonus: bool = True,
     dual_clip_both_signs: bool = False,
 ) -> tuple[ppo_policy_loss, ppo_info]:
-    """:func:`ppo_policy_error` of a policy of either kind, whose ``ppo_info`` holds 0-d tensors and not floats: it
-    reads no number, so that it waits for no device and can be compiled.
-    """
-    *terms, pretrained = data
-    found = surrogate_loss(tuple(terms), clip_ratio, dual_clip, dual_clip_both_signs)
-    kl_div = zero = torch.zeros_like(found.policy_loss)
-    if pretrained is not None:
-        action = terms[2]
-        kl_div = kl_estimate(found.logp_new - stored_policy_of(pretrained).log_prob(action), kl_type)
-    loss = ppo_policy_loss(found.policy_loss, found.entropy_loss if entropy_bonus else zero, kl_div)
-    return loss, ppo_info(found.approx_kl, found.clipfrac)
-
-
-def _read(terms: tuple[ppo_policy_loss, ppo_info]) -> tuple[ppo_policy_loss, ppo_info]:
-    loss, info = terms
-    return loss, ppo_info(*(value.item() for value in info))
+    new, old, action, adv, weight, pretrained = data
+    found = surrogate_loss(
+        new, old, action, adv, weight, clip_ratio, dual_clip,
+        dual_clip_both_signs=dual_clip_both_signs, pretrained=pretrained, kl_type=kl_type,
+    )  # fmt: skip
+    entropy = found.entropy_loss if entropy_bonus else torch.zeros_like(found.entropy_loss)
+    info = ppo_info(found.approx_kl.item(), found.clipfrac.item())
+    return ppo_policy_loss(found.policy_loss, entropy, found.kl_div), info
 
 
 def ppo_policy_error(
@@ -71,7 +62,7 @@ def ppo_policy_error(
     action per sample (logits ``[B, M, N]``, action ``[B, M]``) ratio and entropy are averaged over them. ``dual_clip``
     bounds the loss of very bad samples. Raises ``AssertionError`` unless ``dual_clip`` is ``None`` or above 1.
     """
-    return _read(ppo_policy_terms(data, clip_ratio, dual_clip, kl_type, entropy_bonus))
+    return _policy_error(data, clip_ratio, dual_clip, kl_type, entropy_bonus)
 
 
 def ppo_policy_error_continuous(
@@ -86,7 +77,7 @@ def ppo_policy_error_continuous(
     ``data``: ``ppo_policy_data_continuous``; the policies are mappings with mu and sigma ``[B, D]``, action ``[B, D]``,
     adv and weight ``[B]``. ``reference_numerics`` applies ``dual_clip`` to positive advantages too, as DI-engine does.
     """
-    return _read(ppo_policy_terms(data, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics))
+    return _policy_error(data, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics)
 
 
 def ppo_value_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True) -> torch.Tensor:
@@ -110,8 +101,7 @@ def ppo_error(
     """
     new, old, action, value_new, value_old, adv, return_, weight, pretrained = data
     terms = (new, old, action, adv, weight, pretrained)
-    found = ppo_policy_terms(terms, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics)
-    policy, info = _read(found)
+    policy, info = _policy_error(terms, clip_ratio, dual_clip, kl_type, dual_clip_both_signs=reference_numerics)
     value = clipped_value_loss(value_new, value_old, return_, weight, clip_ratio, use_value_clip)
     return ppo_loss(policy.policy_loss, value, policy.entropy_loss, policy.kl_div), info
 

@@ -1,6 +1,5 @@
 """Values in units of the returns' standard deviation, as the PPO family learns them."""
 
-import functools
 from typing import Any
 
 import torch
@@ -8,8 +7,6 @@ import torch
 from ding.data.roles import StateDict
 from ding.policy._acting.stochastic import StochasticPolicy
 from ding.policy._learning.distributed import gather_rows
-from ding.policy._ppo_learning import ppo_settings
-from ding.policy._ppo_loss import PPOSettings
 from ding.utils import RunningMeanStd
 
 
@@ -22,20 +19,12 @@ class ValueNormPolicy(StochasticPolicy):
 
     _running_mean_std: RunningMeanStd | None = None
 
-    @functools.cached_property
-    def _settings(self) -> PPOSettings:
-        return ppo_settings(self._cfg)
-
     def _init_value_norm(self) -> None:
         self._running_mean_std = RunningMeanStd(epsilon=1e-4) if self._cfg.learn.value_norm else None
 
     @property
     def _value_scale(self) -> float:
         return 1.0 if self._running_mean_std is None else self._running_mean_std.std
-
-    def _normed_returns(self, value: torch.Tensor, adv: torch.Tensor) -> torch.Tensor:
-        """Returns in the unit of the values that learn them, see :meth:`_in_unit`."""
-        return self._in_unit(value * self._value_scale + adv, self._running_mean_std)
 
     def _in_unit(self, returns: torch.Tensor, spread: RunningMeanStd | None) -> torch.Tensor:
         """Returns divided by the standard deviation of all until now, these included; ``spread`` learns from them.

@@ -30,7 +30,7 @@ class SequencePolicy(StochasticPolicy):
     def _steps_of_sample(self) -> int:
         """Steps of a train sample, by the config."""
 
-    def _time_first(self, data: Samples) -> dict[str, Any]:
+    def _learn_batch(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
         """B sequences, as :meth:`_get_train_sample` makes them (or as lists of T), with time first.
 
         Returns:
@@ -38,7 +38,7 @@ class SequencePolicy(StochasticPolicy):
             done`` and ``null`` (1.0: a step that only fills the sequence up) ``[T, B]``. With ``reference_numerics``
             there is no ``null``.
         """
-        batch = self._tensors(sequence_batch(data))
+        batch = self._tensors(sequence_batch(data), weighted)
         shape = batch["done"].shape
         flat = {"reward", "null"} | ({"action"} if batch["action"].dtype is torch.int64 else set())
         for key in flat & batch.keys():

@@ -1,22 +1,14 @@
-"""Parts of learning that the PPO family shares: initial parameters, pretrained policy, numbers for the log."""
+"""The parameters that PPO begins with, and those that it may stay near to."""
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
 from ding.model.common.head import ReparameterizationHead
-from ding.policy._ppo_loss import PPOSettings
 from ding.utils.checkpoint import read_checkpoint
-
-
-def ppo_settings(cfg: Mapping[str, Any]) -> PPOSettings:
-    """The constants of the loss from the ``policy`` section of a config."""
-    known = {key: cfg["learn"][key] for key in PPOSettings._fields if key in cfg["learn"]}
-    return PPOSettings(**known, reference_numerics=bool(cfg.get("reference_numerics", False)))
 
 
 def pretrained_copy(model: nn.Module, path: str | None) -> nn.Module | None:
@@ -69,17 +61,3 @@ def _is_output(name: str, linear: Sequence[tuple[str, nn.Linear]]) -> bool:
     return head.endswith(".Q") and parent == max(
         other.rpartition(".")[0] for other, _ in linear if other.startswith(head + ".")
     )
-
-
-def named(result: Any) -> dict[str, torch.Tensor]:
-    """The fields of a named tuple that are not None."""
-    return {name: value for name, value in result._asdict().items() if value is not None}
-
-
-def logged(results: Sequence[tuple[torch.Tensor | None, ...]], names: Sequence[str]) -> list[dict[str, float]]:
-    """One dict of numbers per result, with one transfer from their device for all; None is left out."""
-    if not results:
-        return []
-    used = [index for index, value in enumerate(results[0]) if value is not None]
-    rows = torch.stack([torch.stack([row[index] for index in used]) for row in results])  # type: ignore[misc]
-    return [dict(zip((names[index] for index in used), row)) for row in rows.detach().tolist()]

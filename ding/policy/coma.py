@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
-from ding.data import EnvBatch, batched
+from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
-from ding.policy._joint_q import JOINT_Q_CONFIG, JointNetwork, JointQPolicy
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy.common_utils import read_out
-from ding.rl_utils import coma_data, coma_error, coma_loss
+from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG, JointQPolicy
+from ding.policy._samples.learned_steps import completed_sequences
+from ding.policy._samples.segments import as_given, marked_real
+from ding.rl_utils import coma_data, coma_error
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 
 # What the logit of a forbidden action is; finite, so that the entropy stays a number.
@@ -44,8 +46,9 @@ class COMAPolicy(JointQPolicy):
 
     The policy that acts and that learns is the softmax of the logits with chance ``1 - eps``, and uniform over the
     allowed actions with chance ``eps``: see :func:`mixed_logit`. A transition keeps its ``eps``. Sequences overlap by
-    one step, so that the value of each step is learned. With ``reference_numerics=True`` they do not, and the policy
-    that learns is the softmax alone, as in the original API.
+    one step, so that the value of each step is learned. A step that two sequences have is learned from the second one.
+    With ``reference_numerics=True`` they do not overlap, and the policy that learns is the softmax alone, as in the
+    original API.
 
     ``agent_state`` ends with the agent's last action and its number, both one-hot (see
     :class:`ding.model.template.coma.COMACriticNetwork`).
@@ -79,76 +82,90 @@ class COMAPolicy(JointQPolicy):
         return EnvBatch.unchecked(data.env_ids, {**columns, "eps": torch.full((len(data), 1), float(eps))})
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Any:
         """One update on B sequences.
 
         Returns:
             Floats: ``cur_lr, total_loss, policy_loss, value_loss, entropy_loss``.
         """
-        batch = self._time_first(data)
-        if self._reference_numerics:
-            batch.pop("eps", None)
-        learn = self._cfg.learn
-        self._model.train()
-        part = coma_losses(
-            self._model,
-            self._target_network.forward,
-            batch,
-            learn.discount_factor,
-            learn.td_lambda,
-            self._reference_numerics,
-        )
-        total = (
-            learn.policy_weight * part.policy_loss
-            + learn.value_weight * part.q_value_loss
-            - learn.entropy_weight * part.entropy_loss
-        )
-        self._optimize(total, self._optimizer, self._model)
+        return self._learn(data)
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        loss, numbers = self._loss(batch)
+        self._optimize(loss, self._optimizer, self._model)
         self._target_model.update(self._model)
-        names = ("policy_loss", "value_loss", "entropy_loss")
-        numbers = read_out({"total_loss": total, **dict(zip(names, part))})
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+        return {"total_loss": loss, **numbers}
+
+    def _loss(self, batch: Mapping[str, Any]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """``policy_weight L_policy + value_weight L_value - entropy_weight H``, by :func:`~ding.rl_utils.coma_error`:
+
+        * ``L_policy = -mean log pi(u | h) A`` with ``A = Q(s, u) - sum_u' pi(u' | h) Q(s, (u', the others' actions))``;
+        * ``L_value = mean (Q(s, u) - R)^2`` with ``R`` the lambda returns of the target network;
+        * ``H``: the mean entropy of ``pi``.
+        """
+        learn, obs, action, mask = self._cfg.learn, batch["obs"], batch["action"], batch["action_mask"]
+        judged = {"obs": obs, "action": action}
+        logit = self._model({"obs": obs, "prev_state": batch["prev_state"]}, mode="compute_actor")["logit"]
+        if mask is not None:
+            logit = logit.masked_fill(mask == 0, _FORBIDDEN)
+        if "eps" in batch:
+            logit = mixed_logit(logit, batch["eps"][..., None, None], mask)
+        q = self._model(judged, mode="compute_critic")["q_value"]
+        with torch.no_grad():
+            target_q = self._target_network.forward(judged, mode="compute_critic")["q_value"]
+            target_q = target_q * batch["in_episode"][..., None, None]
+        weight, value_weight = (batch[key].unsqueeze(-1).expand_as(action) for key in ("weight", "value_weight"))
+        data = coma_data(logit, action, q, target_q, batch["reward"], weight)
+        part = coma_error(data, learn.discount_factor, batch["lambda"], value_weight)
+        loss = learn.policy_weight * part.policy_loss + learn.value_weight * part.q_value_loss
+        numbers = dict(zip(("policy_loss", "value_loss", "entropy_loss"), part))
+        return loss - learn.entropy_weight * part.entropy_loss, numbers
+
+    def _learn_batch(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
+        """Return the fields of :meth:`JointQPolicy._learn_batch`, and
+
+        =====================  ===================================================================================
+        ``in_episode``         0 where the episode ended before the step, else 1: ``[T, B]``
+        ``lambda``             ``learn.td_lambda``, and 0 where the return of the next step is not known: ``[T, B, 1]``
+        ``value_weight``       ``weight``, and 0 where the return is not known: ``[T, B]``
+        ``eps``                chance of a random action, ``[T, B]``, if transitions have it
+        =====================  ===================================================================================
+        """
+        if not self._reference_numerics:
+            data = completed_sequences(data, nstep=1, burnin=0)
+        batch = super()._learn_batch(data, weighted)
+        real, done = 1 - batch["null"], batch["done"]
+        batch["in_episode"] = torch.cat([real[:1], real[1:] * (1 - done[:-1])])
+        # A return is known where the episode ends or goes on within the sequence.
+        known = real * torch.cat([torch.maximum(done[:-1], real[1:]), done[-1:]])
+        if self._reference_numerics:
+            # The original API learns no value at the last step, also where the episode ends there; its mean is over
+            # the others.
+            batch.pop("eps", None)
+            known[-1] = 0
+        share = len(known) / (len(known) - 1) if self._reference_numerics else 1.0
+        batch["value_weight"] = batch["weight"] * known * share
+        batch["lambda"] = self._cfg.learn.td_lambda * torch.cat([known[1:], torch.zeros_like(known[:1])]).unsqueeze(-1)
+        return batch
+
+    @batched
+    def _get_train_sample(self, transitions: Samples) -> Samples:
+        """As :meth:`JointQPolicy._get_train_sample`, and ``learned``: whether the step is learned from this sequence.
+        It is not where the next sequence has it, too, and where it only fills up.
+        """
+        if self._reference_numerics or not len(transitions):
+            return super()._get_train_sample(transitions)
+        steps: Any = marked_real(TransitionBatch.of(transitions))
+        samples: Any = self._sequences(steps.with_columns(_position=np.arange(len(steps))))
+        columns = dict(samples.columns)
+        position = np.asarray(columns.pop("_position"))
+        next_start = np.append(position[1:, 0], len(steps))
+        is_null = np.asarray(columns["null"]).reshape(position.shape).astype(np.bool_)
+        columns["learned"] = (position < next_start[:, None]) & ~is_null
+        return as_given(TransitionBatch(columns, lengths=samples.lengths), transitions)
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "policy_loss", "value_loss", "entropy_loss"]
-
-
-def coma_losses(
-    network: JointNetwork,
-    target_network: JointNetwork,
-    batch: Mapping[str, Any],
-    gamma: float,
-    lambda_: float,
-    reference_numerics: bool = False,
-) -> coma_loss:
-    """Policy, action value and entropy losses over sequences of T steps, without values after the end of an episode.
-
-    Args:
-        network, target_network: see :class:`ding.model.COMA`.
-        batch: see ``JointQPolicy._time_first``; optionally ``eps`` ``[T, B]``, the chance of a random action there.
-        reference_numerics: learn no value at the last step of a sequence, also where the episode ends there.
-    """
-    obs, action = batch["obs"], batch["action"]
-    acted = network({"obs": obs, "prev_state": batch["prev_state"]}, mode="compute_actor")
-    logit, mask = acted["logit"], obs.get("action_mask")
-    if mask is not None:
-        logit = logit.masked_fill(mask == 0, _FORBIDDEN)
-    if "eps" in batch:
-        logit = mixed_logit(logit, batch["eps"][..., None, None], mask)
-    judged = {"obs": obs, "action": action}
-    q_value = network(judged, mode="compute_critic")["q_value"]
-    real, done = 1 - batch["null"], batch["done"]
-    # A return is known where the episode ends or goes on within the sequence.
-    known = real * torch.cat([torch.maximum(done[:-1], real[1:]), done[-1:]])
-    with torch.no_grad():
-        target_q = target_network(judged, mode="compute_critic")["q_value"]
-        target_q[1:] *= (real[1:] * (1 - done[:-1]))[..., None, None]
-    weight = (batch["weight"] * real).unsqueeze(-1).expand_as(action)
-    data = coma_data(logit, action, q_value, target_q, batch["reward"], weight)
-    if reference_numerics:
-        return coma_error(data, gamma, lambda_)
-    next_known = torch.cat([known[1:], torch.zeros_like(known[:1])]).unsqueeze(-1)
-    return coma_error(data, gamma, lambda_ * next_known, weight * known.unsqueeze(-1))
 
 
 def mixed_logit(logit: torch.Tensor, eps: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

@@ -1,13 +1,15 @@
 """Multi-agent DQN with a cooperative critic, which sees more than the agents do."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import torch
 
 from ding.data import batched
 from ding.data.roles import Samples
-from ding.policy._joint_q import JOINT_Q_CONFIG, JointQPolicy
-from ding.policy._joint_q_loss import madqn_loss
+from ding.policy._learning.q_values import greedy
+from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG, JointQPolicy
 from ding.policy._samples.segments import marked_real
-from ding.policy.common_utils import read_out
 from ding.rl_utils import get_nstep_return_data
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 
@@ -45,6 +47,10 @@ class MADQNPolicy(JointQPolicy):
         """``madqn`` of :mod:`ding.model.template.madqn`."""
         return "madqn", ["ding.model.template.madqn"]
 
+    @property
+    def _steps_ahead(self) -> int:
+        return int(self._cfg.nstep)
+
     def _init_learn(self) -> None:
         super()._init_learn()
         model: Any = self._model
@@ -53,33 +59,43 @@ class MADQNPolicy(JointQPolicy):
         self._optimizer_cooperation = self._make_optimizer(model.cooperation, decay)
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Any:
         """One update of both joint values on B sequences.
 
         Returns:
             Floats: ``cur_lr, total_loss, cooperation_loss, grad_norm, cooperation_grad_norm``, and per agent ``total_q,
             target_total_q``.
         """
-        batch = self._time_first(data)
-        cfg = self._cfg
+        return self._learn(data)
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One update of both joint values, ``Q`` of the agents and ``Q^c``, the cooperative one.
+
+        Both minimise their mean squared distance from ``R = r_n + discount Q^c'(s_n, a')``. ``r_n`` is the sum of n
+        rewards, ``Q^c'`` the target network, and ``a'`` are the best actions by it, or with ``double_q`` by ``Q^c``.
+        """
         model: Any = self._model
-        model.train()
-        target = self._target_network.forward
-        result = madqn_loss(model, target, batch, self._settings, cfg.nstep)
-        limit = cfg.learn.clip_value
-        norm = self._limited_step(result.loss, self._optimizer, model.current, limit)
-        norm_cooperation = self._limited_step(
-            result.cooperation_loss, self._optimizer_cooperation, model.cooperation, limit
-        )
-        self._target_model.update(model)
-        values = {
-            "total_loss": result.loss,
-            **result.numbers,
+        with torch.no_grad():
+            best = None
+            if self._double_q:
+                following = self._next_outputs(self._model, batch, cooperation=True)
+                best = greedy(following["logit"], batch["next_action_mask"])
+            next_q = self._next_outputs(self._target_network.forward, batch, best, cooperation=True)["total_q"]
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * next_q
+        total_q = self._outputs(self._model, batch)["total_q"]
+        cooperative_q = self._outputs(self._model, batch, cooperation=True)["total_q"]
+        loss = (batch["weight"] * (total_q - target).square()).mean()
+        cooperation_loss = (batch["weight"] * (cooperative_q - target).square()).mean()
+        norm = self._limited_step(loss, self._optimizer, model.current)
+        cooperation_norm = self._limited_step(cooperation_loss, self._optimizer_cooperation, model.cooperation)
+        self._target_model.update(self._model)
+        return {
+            "total_loss": loss,
+            "cooperation_loss": cooperation_loss,
+            **self._per_agent(batch, total_q=total_q, target_total_q=next_q),
             "grad_norm": norm,
-            "cooperation_grad_norm": norm_cooperation,
-            "cooperation_loss": result.cooperation_loss,
+            "cooperation_grad_norm": cooperation_norm,
         }
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(values)}
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:

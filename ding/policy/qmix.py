@@ -7,9 +7,8 @@ import torch
 
 from ding.data import batched
 from ding.data.roles import Samples
-from ding.policy._joint_q import JOINT_Q_CONFIG, JointQPolicy
-from ding.policy._joint_q_loss import qmix_loss
-from ding.policy.common_utils import with_rates
+from ding.policy._learning.q_values import greedy
+from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG, JointQPolicy
 from ding.utils import POLICY_REGISTRY
 
 
@@ -32,16 +31,21 @@ class QMIXPolicy(JointQPolicy):
         Returns:
             Floats: ``cur_lr, total_loss, grad_norm``, and per agent ``total_q, target_reward_total_q, target_total_q``.
         """
-        batch = self._time_first(data, one_pass=self._settings.double_q)
-        if not self._model.training:
-            self._model.train()
-        return with_rates(self._run_updates(batch), {"cur_lr": self._optimizer.param_groups[0]["lr"]})
+        return self._learn(data)
 
-    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
-        result, _ = qmix_loss(self._model, self._target_network.forward, batch, self._settings)
-        norm = self._limited_step(result.loss, self._optimizer, self._model, self._cfg.learn.clip_value)
-        self._target_model.update(self._model)
-        return {"total_loss": result.loss, **result.numbers, "grad_norm": norm}
+    def _loss(self, batch: Mapping[str, Any]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """``mean (Q_tot(s, a) - R)^2`` with ``R = r + discount Q_tot'(s', a')``, where ``Q_tot'`` is the target network
+        and ``a'`` is the best action of each agent by its own value (equation 6).
+        """
+        now, following = self._learner_outputs(batch)
+        total_q = now["total_q"]
+        with torch.no_grad():
+            best = None if following is None else greedy(following["logit"], batch["next_action_mask"])
+            next_q = self._next_outputs(self._target_network.forward, batch, best)["total_q"]
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * next_q
+        loss = (batch["weight"] * (total_q - target).square()).mean()
+        means = self._per_agent(batch, total_q=total_q, target_reward_total_q=target, target_total_q=next_q)
+        return loss, means
 
     def _make_optimizer(self, network: Any, weight_decay: float = 1e-5) -> Any:
         return super()._make_optimizer(network, weight_decay)

@@ -1,12 +1,14 @@
 """QTRAN: a joint value without restrictions, and agents that follow it (Son et al. 2019, arXiv:1905.05408)."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import torch
 
 from ding.data import batched
 from ding.data.roles import Samples
-from ding.policy._joint_q import JOINT_Q_CONFIG, JointQPolicy
-from ding.policy._joint_q_loss import qtran_loss
-from ding.policy.common_utils import read_out
+from ding.policy._learning.q_values import greedy, of_action
+from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG, JointQPolicy
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 
 
@@ -39,27 +41,49 @@ class QTRANPolicy(JointQPolicy):
         """``qtran`` of :mod:`ding.model.template.qtran`."""
         return "qtran", ["ding.model.template.qtran"]
 
-    def _init_learn(self) -> None:
-        super()._init_learn()
-        learn = self._cfg.learn
-        self._weights = (learn.td_weight, learn.opt_weight, learn.nopt_min_weight)
+    @property
+    def _max_grad_norm(self) -> float:
+        # The original API has the key clip_value and does not limit the norm.
+        return 1e7 if self._reference_numerics else super()._max_grad_norm
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Any:
         """One update on B sequences.
 
         Returns:
             Floats: ``cur_lr, total_loss, td_loss, opt_loss, nopt_loss, grad_norm``.
         """
-        batch = self._time_first(data, one_pass=self._settings.double_q)
-        self._model.train()
-        result = qtran_loss(self._model, self._target_network.forward, batch, self._settings, self._weights)
-        # The original API has the key clip_value and does not limit the norm.
-        limit = 1e7 if self._reference_numerics else self._cfg.learn.clip_value
-        norm = self._limited_step(result.loss, self._optimizer, self._model, limit)
-        self._target_model.update(self._model)
-        numbers = read_out({"total_loss": result.loss, **result.numbers, "grad_norm": norm})
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+        return self._learn(data)
+
+    def _loss(self, batch: Mapping[str, Any]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """``td_weight L_td + opt_weight L_opt + nopt_min_weight L_nopt`` (equations 6 to 8), with ``u*`` the best
+        action of each agent by its own value:
+
+        * ``L_td = mean (Q_jt(s, u) - r - discount Q_jt'(s', u*'))^2``, ``Q_jt'`` the target network;
+        * ``L_opt = mean (sum_i Q_i(u_i*) - Q_jt(s, u*) + V(s))^2``;
+        * ``L_nopt = mean min(sum_i Q_i(u_i) - Q_jt(s, u) + V(s), 0)^2``, where ``Q_jt`` is fixed in the last two.
+        """
+        learn, weight = self._cfg.learn, batch["weight"]
+        now, following = self._learner_outputs(batch)
+        total_q, v = now["total_q"], now["vs"]
+        best = greedy(now["logit"], batch["action_mask"])
+        with torch.no_grad():
+            next_best = None if following is None else greedy(following["logit"], batch["next_action_mask"])
+            next_q = self._next_outputs(self._target_network.forward, batch, next_best)["total_q"]
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * next_q
+            # The passes of the original API follow each other without a reset of the state.
+            start = (following or now)["next_state"] if self._reference_numerics else None
+            best_total_q = self._outputs(self._model, batch, best, start)["total_q"]
+        td_loss = (weight * (total_q - target).square()).mean()
+        opt_error = of_action(now["logit"], best).sum(-1) - best_total_q + v
+        opt_loss = (weight * opt_error.square()).mean()
+        nopt_error = (now["agent_q_act"].sum(-1) - total_q.detach() + v).clamp(max=0)
+        nopt_loss = (weight * nopt_error.square()).mean()
+        loss = learn.td_weight * td_loss + learn.opt_weight * opt_loss + learn.nopt_min_weight * nopt_loss
+        return loss, {"td_loss": td_loss, "opt_loss": opt_loss, "nopt_loss": nopt_loss}
+
+    def _second_state(self, batch: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
+        return now["next_state"] if self._reference_numerics else None
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "total_loss", "td_loss", "opt_loss", "nopt_loss", "grad_norm"]

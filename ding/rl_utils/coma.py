@@ -3,7 +3,6 @@
 from collections import namedtuple
 
 import torch
-import torch.nn.functional as F
 
 from ding.rl_utils._td_values import PerStep, generalized_lambda_returns, select
 from ding.rl_utils._types import Data
@@ -24,21 +23,17 @@ def coma_error(data: Data, gamma: float, lambda_: PerStep, value_weight: torch.T
     its reward, as at the end of an episode. ``lambda_`` is ``[T, B, 1]`` then.
     """
     logit, action, q_value, target_q_value, reward, weight = data
-    policy = Categorical(logit)
-    q_taken = select(q_value, action)
+    policy, q = Categorical(logit), select(q_value, action)
     with torch.no_grad():
         baseline = (policy.log_p.exp() * q_value).sum(-1)
-        adv = q_taken - baseline
-        target_taken = select(target_q_value, action)
-        shared = reward.unsqueeze(-1).expand_as(target_taken)
+        advantage = q - baseline
+        target_q = select(target_q_value, action)
+        reward = reward.unsqueeze(-1).expand_as(target_q)
         if value_weight is None:
-            shared, value_weight = shared[:-1], None if weight is None else weight[:-1]
+            reward, value_weight = reward[:-1], None if weight is None else weight[:-1]
         else:
-            target_taken = torch.cat([target_taken, torch.zeros_like(target_taken[:1])])
-        target = generalized_lambda_returns(target_taken, shared, gamma, lambda_)
-    q_error = F.mse_loss(q_taken[: len(target)], target, reduction="none")
-    return coma_loss(
-        -weighted(policy.log_prob(action) * adv, weight).mean(),
-        weighted(q_error, value_weight).mean(),
-        weighted(policy.entropy(), weight).mean(),
-    )
+            target_q = torch.cat([target_q, torch.zeros_like(target_q[:1])])
+        returns = generalized_lambda_returns(target_q, reward, gamma, lambda_)
+    policy_loss = -weighted(policy.log_prob(action) * advantage, weight).mean()
+    q_value_loss = weighted((q[: len(returns)] - returns).square(), value_weight).mean()
+    return coma_loss(policy_loss, q_value_loss, weighted(policy.entropy(), weight).mean())

@@ -22,6 +22,8 @@ from ding.policy.coma import mixed_logit
 from ding.utils import deep_merge_dicts, set_pkg_seed
 
 ENVS, STEPS, CELLS = 3, 5, 4
+SLOW = pytest.mark.slow
+ENDS = np.arange(STEPS) == STEPS - 1
 SEEN, GLOBAL = 3 * CELLS + 5, 3 * CELLS
 QMIX = {
     "agent_num": 2, "obs_shape": SEEN, "global_obs_shape": GLOBAL, "action_shape": 3, "hidden_size_list": [8, 8],
@@ -141,7 +143,9 @@ def test_a_learn_state_goes_on_where_it_was(case: str) -> None:
     assert policy.learn_mode.forward(data) == other.learn_mode.forward(data)
 
 
-@pytest.mark.parametrize("case", ["qmix", "wqmix"])
+@pytest.mark.parametrize(
+    "case", ["qmix", "wqmix", pytest.param("collaq", marks=SLOW), pytest.param("madqn", marks=SLOW)]
+)
 def test_recorded_updates_give_the_numbers_of_eager_ones(case: str) -> None:
     eager, recorded = policy_of(case), policy_of(case, learn={"compile": "record"})
     set_pkg_seed(1, use_cuda=False)
@@ -240,6 +244,14 @@ def test_targets_continue_the_history() -> None:
     assert policy.learn_mode.forward(rows)["target_total_q"] == pytest.approx(expected, rel=1e-5)
 
 
+def test_double_q_of_the_original_api_learns_from_columns_too() -> None:
+    options: dict[str, Any] = {"learn": {"double_q": True}, "reference_numerics": True}
+    by_columns, by_rows = policy_of("qmix", **options), policy_of("qmix", **options)
+    left = samples_of(by_columns, collect(by_columns, "qmix", True))
+    right = samples_of(by_rows, collect(by_rows, "qmix", False))
+    close(by_columns.learn_mode.forward(TransitionBatch.from_rows(left)), by_rows.learn_mode.forward(right))
+
+
 def test_states_start_anew_with_an_episode() -> None:
     policy = policy_of("qmix")
     obs = {i: tensors(env.reset()) for i, env in enumerate(games("qmix"))}
@@ -302,6 +314,19 @@ def test_the_last_step_of_a_sequence_of_coma_is_the_first_of_the_next_one() -> N
     assert [np.asarray(sample["t"]).tolist() for sample in samples] == [
         list(range(length)), list(range(length - 1, 2 * length - 1)), list(range(length, 2 * length)),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("unroll_len", [3, 4])
+def test_a_step_that_sequences_of_coma_share_counts_once(unroll_len: int) -> None:
+    results = []
+    for length in (unroll_len, STEPS):
+        # One-step returns: those of longer ones depend on where a sequence ends.
+        policy = policy_of("coma", learn={"td_lambda": 0.0}, collect={"unroll_len": length})
+        episodes = collect(policy, "coma", columns=True)
+        samples = samples_of(policy, [TransitionBatch.of(one).with_columns(done=ENDS) for one in episodes])
+        assert len(samples) == (ENVS if length == STEPS else 2 * ENVS)
+        results.append(policy.learn_mode.forward(samples))
+    close(*results)
 
 
 @pytest.mark.parametrize(("unroll_len", "rows", "step"), [(3, slice(1, None, 2), 2), (6, slice(None), 4)])

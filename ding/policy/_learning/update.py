@@ -97,7 +97,7 @@ class Learning:
             return batch
         if nstep > 1:
             batch["reward_1"] = batch["reward"][..., 0]
-            batch["reward"] = _discounted_sum(batch["reward"], gamma, nstep)
+            batch["reward"] = discounted_sum(batch["reward"], gamma, nstep)
         discount = batch.pop("value_gamma", None)
         batch["discount"] = torch.full_like(done, gamma**nstep) if discount is None else discount
         batch["not_done"] = 1 - done
@@ -192,8 +192,12 @@ def _powers(gamma: float, count: int, device: torch.device) -> torch.Tensor:
     return torch.tensor([gamma**step for step in range(count)], device=device)
 
 
-def _discounted_sum(reward: torch.Tensor, gamma: float, nstep: int) -> torch.Tensor:
-    """The rewards of ``nstep`` steps, ``[B, n]`` or ``[B, A, n]``, as their discounted sum ``[B]`` or ``[B, A]``."""
+def discounted_sum(reward: torch.Tensor, gamma: float, nstep: int) -> torch.Tensor:
+    """Return the discounted sum of the rewards of ``nstep`` steps: ``[..., n]`` to ``[...]``.
+
+    Raises:
+        PolicyDataError: there are not ``nstep`` of them.
+    """
     if reward.ndim < 2 or reward.shape[-1] != nstep:
         raise PolicyDataError(
             f"policy.nstep={nstep} needs the rewards of {nstep} steps in each sample, found reward of shape "

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from easydict import EasyDict
 
@@ -61,5 +60,5 @@ def choose_backend(create: EasyDict, system: EasyDict) -> None:
         if create[part].type in types:
             create[part].type = chosen.comm
         create[part].planes = chosen.planes
-    own: Any = system.setdefault("coordinator", EasyDict())
+    own = system.setdefault("coordinator", EasyDict())
     own.update(planes=chosen.planes, transport=chosen.transport)

@@ -122,7 +122,7 @@ def set_key(config: EasyDict, path: list[str], value: Any) -> None:
     Raises:
         ConfigValueError: something on the way is no section.
     """
-    section: Any = config
+    section = config
     for number, name in enumerate(path[:-1], 1):
         section = section.setdefault(name, EasyDict())
         if not isinstance(section, dict):

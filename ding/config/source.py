@@ -240,7 +240,7 @@ class _Writer:
         if "<" in name:
             raise _Refused("a lambda or local function has no import path: put it into a module")
         try:
-            found: Any = importlib.import_module(module)
+            found = importlib.import_module(module)
             for part in name.split("."):
                 found = getattr(found, part)
         except (ImportError, AttributeError):

@@ -35,7 +35,7 @@ def columns_save(exp_data: Sequence[Any] | Mapping[str, Any] | ColumnDataset, ex
         DatasetFieldError: a field is no array of numbers, or fields have different lengths.
     """
     if isinstance(exp_data, ColumnDataset):
-        tree: Any = exp_data.rows_at(slice(None))
+        tree = exp_data.rows_at(slice(None))
     elif isinstance(exp_data, Mapping):
         tree = dict(exp_data)
     else:

@@ -136,7 +136,7 @@ def read_tree(path: "str | os.PathLike[str]", kind: str, mapped: bool = False) -
             layout = _checked_layout(header, size - begin)
         except ValueError as error:
             raise SafeFileError(f"{where} is truncated or damaged: {error}") from error
-        body: Any = memoryview(private_map(file, size))[begin:] if mapped else bytearray(size - begin)
+        body = memoryview(private_map(file, size))[begin:] if mapped else bytearray(size - begin)
         if not mapped:
             file.readinto(body)
     arrays = [np.frombuffer(body, dtype, math.prod(shape), at).reshape(shape) for dtype, shape, at in layout]

@@ -58,7 +58,7 @@ def ray_cluster(address: str | None, init: Mapping[str, Any]) -> Iterator[None]:
         MissingExtraError: Ray is missing or too old.
         ConnectionError: there is no cluster at ``address``, or none can be started.
     """
-    ray: Any = require_ray()
+    ray = require_ray()
     if ray.is_initialized():
         yield
         return
@@ -123,7 +123,7 @@ def node_address() -> str:
 
 def has_other_nodes() -> bool:
     """Whether actors may be on other nodes, now or later: the cluster was not started for this process alone."""
-    ray: Any = require_ray()
+    ray = require_ray()
     return len(ray.nodes()) > 1
 
 

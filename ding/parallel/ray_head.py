@@ -33,7 +33,7 @@ def lead(descriptor: int) -> None:
     os.environ.setdefault("RAY_worker_niceness", "0")
     # What is in a message of the store needs no object, of which Ray makes one beyond 100 KiB.
     os.environ.setdefault("RAY_max_direct_call_object_size", str(SMALL_BYTES + _SURROUNDINGS))
-    ray: Any = None
+    ray = None
     try:
         options: dict[str, Any] = pipe.recv()
         ray = require_ray()

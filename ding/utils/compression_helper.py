@@ -74,7 +74,7 @@ def lz4_data_decompressor(compressed_data: bytes) -> Any:
 
 def jpeg_data_compressor(data: np.ndarray) -> bytes:
     """An image, uint8 ``[H, W, 3]`` or ``[H, W]``, to JPEG bytes; lossy. Needs OpenCV."""
-    cv2: Any = require_extra("cv2", "atari")
+    cv2 = require_extra("cv2", "atari")
     done, encoded = cv2.imencode(".jpg", data)
     if not done:
         raise ValueError(f"cannot encode an array of shape {data.shape} and dtype {data.dtype} as JPEG")
@@ -84,7 +84,7 @@ def jpeg_data_compressor(data: np.ndarray) -> bytes:
 
 def jpeg_data_decompressor(compressed_data: bytes, gray_scale: bool = False) -> np.ndarray:
     """JPEG bytes to an image, uint8 ``[H, W, 3]``, or ``[H, W]`` with ``gray_scale``. Needs OpenCV."""
-    cv2: Any = require_extra("cv2", "atari")
+    cv2 = require_extra("cv2", "atari")
     flag = cv2.IMREAD_GRAYSCALE if gray_scale else cv2.IMREAD_COLOR
     image: np.ndarray = cv2.imdecode(np.frombuffer(compressed_data, dtype=np.uint8), flag)
     if image is None:

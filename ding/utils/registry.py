@@ -52,7 +52,7 @@ class _Lazy:
         self.attribute = attribute
 
     def load(self) -> Any:
-        obj: Any = importlib.import_module(self.module)
+        obj = importlib.import_module(self.module)
         for part in self.attribute.split("."):
             obj = getattr(obj, part)
         return obj

@@ -45,7 +45,7 @@ class InverseDynamicsModel(nn.Module):
         if action_space not in _SPACES:
             raise ValueError(f"action_space {action_space!r} is unknown.{did_you_mean(str(action_space), _SPACES)}")
         self.action_space = action_space
-        hidden: Any = list(encoder_hidden_size_list)
+        hidden = list(encoder_hidden_size_list)
         options: dict[str, Any] = {"activation": activation, "norm_type": norm_type}
         shape = None if isinstance(obs_shape, Mapping) else as_shape(obs_shape, "obs_shape")
         if isinstance(shape, int):

@@ -314,7 +314,7 @@ class Agent:
             MissingExtraError: what writes videos is not installed.
         """
         seeds = [self.seed] if seed is None else [int(one) for one in np.atleast_1d(seed)]
-        env: Any = self.make_envs("evaluator", len(seeds), None, debug=True)
+        env = self.make_envs("evaluator", len(seeds), None, debug=True)
         folder = Path(replay_save_path or Path(self.exp_name) / "videos")
         try:
             env.seed(seeds, dynamic_seed=False)
@@ -419,7 +419,7 @@ class Agent:
     def policy_actions(self, obs: Any, deterministic: bool = True) -> tuple[list[Any], bool]:
         """Return the actions of :meth:`predict` as the policy puts them out, and whether it is a single one."""
         batch, is_single = network_batch_of(obs, self.env, self.statistics)
-        mode: Any = self.policy.eval_mode if deterministic else self.policy.collect_mode
+        mode = self.policy.eval_mode if deterministic else self.policy.collect_mode
         outputs = mode.forward(batch, **({} if deterministic else self._greedy()))
         mode.reset(None)
         return [outputs[number]["action"] for number in range(len(batch))], is_single

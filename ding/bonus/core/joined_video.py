@@ -3,7 +3,6 @@
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from ding.utils import require_extra
 
@@ -18,7 +17,7 @@ def join_videos(folder: Path, name: str = "deploy.mp4") -> Path:
         FileNotFoundError: there are no videos.
         subprocess.CalledProcessError: ffmpeg failed; its ``stderr`` says why.
     """
-    imageio_ffmpeg: Any = require_extra("imageio_ffmpeg", "video")
+    imageio_ffmpeg = require_extra("imageio_ffmpeg", "video")
     target = folder / name
     parts = sorted(path for path in folder.rglob("*.mp4") if path != target)
     if not parts:

@@ -34,7 +34,7 @@ class ObsLayers(NamedTuple):
 
 def obs_layers(env: BaseEnv) -> ObsLayers:
     """Return which wrappers of an env a single observation can be sent through."""
-    inner: Any = getattr(env, "gym_env", None)
+    inner = getattr(env, "gym_env", None)
     layers: list[Any] = []
     space = env.observation_space
     while isinstance(inner, gymnasium.Wrapper):

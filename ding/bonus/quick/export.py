@@ -150,7 +150,7 @@ def _onnx(module: nn.Module, form: ObsForm, obs: Any, path: Path) -> Named:
     """Write the file; returns what it does."""
     for package in ("onnx", "onnxscript"):
         require_extra(package, "onnx")
-    runtime: Any = require_extra("onnxruntime", "onnx")
+    runtime = require_extra("onnxruntime", "onnx")
     example = form.joined([tensor[:2] for tensor in form.tensors(obs)])
     with torch.no_grad():
         names = [name for name, _ in by_name(module(example))]

@@ -83,8 +83,8 @@ def _fill(main: EasyDict, whole: Mapping[str, Any], key: str, on_policy: bool) -
     if on_policy and key.startswith(_ON_POLICY_UNREAD):
         return
     *sections, name = key.split(".")
-    to: Any = main
-    default: Any = whole
+    to = main
+    default = whole
     for section in sections:
         default = default.get(section, {}) if isinstance(default, Mapping) else {}
     if name not in default or isinstance(default[name], Mapping):

@@ -59,7 +59,7 @@ def modules_of(config: Mapping[str, Any]) -> Iterator[OwnModule]:
 
 def _env_module(env: object) -> Iterator[OwnModule]:
     """The module that registers a gymnasium env: that of its class."""
-    gymnasium: Any = sys.modules.get("gymnasium")
+    gymnasium = sys.modules.get("gymnasium")
     env_id = env.get("env_id") if isinstance(env, Mapping) else None
     if gymnasium is None or not isinstance(env_id, str):
         return

@@ -60,7 +60,7 @@ def read_contents(path: "str | os.PathLike[str]") -> dict[str, Any]:
 def _pack(items: list[Any]) -> dict[str, Any]:
     """Columns where the items have one form: thousands of small arrays make a large header."""
     try:
-        columns: Any = stack_rows(items) if items else []
+        columns = stack_rows(items) if items else []
     except SchemaError:
         columns = items
     # Numbers of numpy come back from columns as plain ones, so they keep the long form.

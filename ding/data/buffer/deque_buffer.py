@@ -295,7 +295,7 @@ class DequeBuffer(Buffer):
     @apply_middleware("delete")
     def delete(self, index: "str | Iterable[str]") -> None:
         """Remove one or several records; unknown indices are ignored."""
-        indices: Any = [index] if isinstance(index, str) else index
+        indices = [index] if isinstance(index, str) else index
         if not isinstance(indices, IndexArray):
             indices = list(indices)
         self._core.remove(serials_of(indices, self._core.token))

@@ -97,7 +97,7 @@ class RowStore:
         """Write columns to any slots, int64 ``[N]``: one write per run of neighbours."""
         ends = np.flatnonzero((slots[1:] - slots[:-1] - 1) % self.size) + 1
         for begin, end in itertools.pairwise([0, *ends.tolist(), len(slots)]):
-            part: Any = rows if end - begin == len(slots) else take(rows, slice(begin, end))
+            part = rows if end - begin == len(slots) else take(rows, slice(begin, end))
             self.write(int(slots[begin]), part, end - begin, lambda: slots[:0])
 
     def read(self, slots: np.ndarray) -> Any:
@@ -133,7 +133,7 @@ def copied_deeply(rows: "TransitionBatch | list[Any]") -> Any:
     """A deep copy of rows that were read: what is stored as arrays is copied already."""
     if not isinstance(rows, TransitionBatch):
         return copy.deepcopy(rows)
-    columns: Any = map_leaves(lambda leaf: copy.deepcopy(leaf) if isinstance(leaf, list) else leaf, rows.columns)
+    columns = map_leaves(lambda leaf: copy.deepcopy(leaf) if isinstance(leaf, list) else leaf, rows.columns)
     return TransitionBatch.unchecked(columns, len(rows))
 
 

@@ -140,7 +140,7 @@ class SlotTable:
         size, first = len(self.unique_id), self.next_unique_id
         self.next_unique_id += count
         stop = start + count
-        slots: Any = slice(start, stop) if stop <= size else (start + np.arange(count)) % size
+        slots = slice(start, stop) if stop <= size else (start + np.arange(count)) % size
         self.unique_id[slots] = np.arange(first, first + count)
         self.use_count[slots] = 0
         if self._any_iter or collect_iter is not UNKNOWN_ITER:

@@ -43,7 +43,7 @@ def filled_storage(
     storage = make_storage(rows.expand(0, min(1, rows.count)), capacity, options)
     for begin, end in _runs(positions):
         for at, until in rows.chunks(begin, end):
-            part: Any = rows.expand(at, until)
+            part = rows.expand(at, until)
             storage.write(int(positions[at]), part if storage.columnar else row_list(part, until - at), until - at)
     return storage
 

@@ -140,7 +140,7 @@ def fields_of(columns: dict[str, Any]) -> tuple[Field, ...]:
 
 def dig(columns: dict[str, Any], path: tuple[str, ...]) -> Any:
     """The leaf at the end of these keys."""
-    value: Any = columns
+    value = columns
     for key in path:
         value = value[key]
     return value

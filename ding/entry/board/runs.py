@@ -295,7 +295,7 @@ def _object(path: Path) -> dict[str, Any]:
 def _first(config: object, *paths: tuple[str, ...]) -> str | None:
     """The first of these places in a nested dict that holds a string."""
     for keys in paths:
-        value: Any = config
+        value = config
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, str):

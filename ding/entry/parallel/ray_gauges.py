@@ -24,7 +24,7 @@ class RunGauges:
     """
 
     def __init__(self, exp_name: str) -> None:
-        metrics: Any = require_extra("ray.util.metrics", "ray")
+        metrics = require_extra("ray.util.metrics", "ray")
         self._tags = {"run": exp_name}
         self._gauges: dict[str, Any] = {
             name: metrics.Gauge(f"ding_{name}", description=text, tag_keys=("run",)) for name, text in _GAUGES.items()

@@ -136,7 +136,7 @@ class CloningPath(DataPath):
             rows = self._validation.rows_at(np.arange(start, min(start + _CHUNK_ROWS, len(self._validation))))
             wanted = np.asarray(rows["action"]).reshape(len(rows["action"]), -1)
             batch = EnvBatch(np.arange(len(wanted)), rows["obs"])
-            chosen: Any = self._parts.policy.eval_mode.forward(batch)
+            chosen = self._parts.policy.eval_mode.forward(batch)
             action = np.asarray(chosen.columns["action"]).reshape(wanted.shape)
             values.append(np.abs(action - wanted) if continuous else action == wanted)
         name = "validation_loss" if continuous else "validation_acc"
@@ -173,7 +173,7 @@ def _data_set(cfg: EasyDict, data_path: str | None) -> Any:
         raise ConfigValueError("no data set: give data_path (--data-path), or policy.collect.data_path in the config")
     collect.data_path = path
     collect.setdefault("data_type", "hdf5" if str(path).endswith(".hdf5") else "naive")
-    dataset: Any = create_dataset(cfg)
+    dataset = create_dataset(cfg)
     if hasattr(dataset, "rows_at"):
         return dataset
     # Transitions, one after the other.

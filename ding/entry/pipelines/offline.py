@@ -45,7 +45,7 @@ def serial_pipeline_offline(arguments: RunArguments) -> tuple[Policy, bool]:
         dataset: Any = create_dataset(cfg)
         _pass_on_statistics(dataset, cfg)
         with run.parts(with_buffer=False, collects=False) as parts:
-            policy: Any = parts.policy
+            policy = parts.policy
             if arguments.model is None:
                 check_data_set(type(policy), cfg.policy.model, dataset)
             use_data_statistics(policy, dataset)

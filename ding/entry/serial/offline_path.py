@@ -73,7 +73,7 @@ class OfflinePath(DataPath):
         return np.concatenate([order, order[:missing]])[self._rank :: self._ranks] if self._ranks > 1 else order
 
     def _rows(self, places: np.ndarray) -> Samples:
-        dataset: Any = self._dataset
+        dataset = self._dataset
         if hasattr(dataset, "rows_at"):
             return TransitionBatch.unchecked(dataset.rows_at(places.astype(np.int64)), len(places))
         return [dataset[place] for place in places.tolist()]

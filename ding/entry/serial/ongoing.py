@@ -20,7 +20,7 @@ def ongoing_state(parts: SerialParts) -> tuple[StateDict | None, str]:
     """A copy of the collector's ongoing episodes, or ``None`` where an env, a policy or the collector has no state
     that a safe file can hold; and what a snapshot notes of it.
     """
-    collector: Any = parts.collector
+    collector = parts.collector
     if not hasattr(collector, "ongoing_state"):
         return None, f"begin anew: {type(collector).__name__} has no ongoing_state"
     try:

@@ -149,7 +149,7 @@ def check_observations(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
     space = env.observation_space
     if env.closed or not is_our_network(policy_cls, model_cfg) or not isinstance(space, spaces.Box) or not space.shape:
         return
-    manager: Any = env
+    manager = env
     ready = manager.ready_obs
     # Managers of the v2 interface have one array, whose rows are in the order of their ids.
     for env_id, obs in ready.items() if isinstance(ready, Mapping) else zip(manager.ready_obs_id, ready):

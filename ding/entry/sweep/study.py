@@ -120,7 +120,7 @@ class Sweep:
 
     def open(self, worker: int = 0) -> Any:
         """The Optuna study."""
-        optuna: Any = require_extra("optuna", "sweep")
+        optuna = require_extra("optuna", "sweep")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         backend = optuna.storages.journal.JournalFileBackend(str(Path(self.folder) / STUDY_FILE))
         return optuna.create_study(

@@ -143,7 +143,7 @@ def save_frames_as_gif(frames: Sequence[np.ndarray], path: str, fps: float = 30.
     """
     if not len(frames):
         raise ValueError("a GIF needs at least one frame")
-    imageio: Any = require_extra("imageio", "video")
+    imageio = require_extra("imageio", "video")
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.stem}.partial.gif")

@@ -138,7 +138,7 @@ class NormalizedEnvManager:
         self._manager.reset(reset_param)
 
     def _forget(self, env_ids: Sequence[int] | None = None) -> None:
-        rows: Any = slice(None) if env_ids is None else list(env_ids)
+        rows = slice(None) if env_ids is None else list(env_ids)
         self._returns[rows] = 0.0
         if self._raw is not None:
             self._raw[rows] = np.nan

@@ -246,7 +246,7 @@ class _Pool(VectorWrapper):
         self._obs = np.zeros(0)
 
     def _made(self, **seeds: Any) -> VectorEnv:
-        envpool: Any = require_extra("envpool", "envpool")
+        envpool = require_extra("envpool", "envpool")
         known = envpool.list_all_envs()
         if self._task.name not in known:
             raise ValueError(f"env.env_id: EnvPool has no task {self._task.name!r}")

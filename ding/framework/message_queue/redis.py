@@ -47,7 +47,7 @@ class RedisMQ(MQ):
         on_peer: Callable[[Callable[[str, bytes], None]], None] | None = None,
         **kwargs: Any,
     ) -> None:
-        redis: Any = require_extra("redis", "redis")
+        redis = require_extra("redis", "redis")
         self._key = token.encode()
         self._on_peer = on_peer
         self._name = secrets.token_hex(NAME_BYTES // 2)

@@ -1,7 +1,5 @@
 """Seeds of the envs of a task."""
 
-from typing import Any
-
 from ding.data.roles import EnvManager
 from ding.framework.task import current_task
 from ding.utils import SeedTree, process_index
@@ -20,7 +18,7 @@ def seed_collector_envs(env: EnvManager, seed: int) -> None:
     task = current_task()
     number, env_step = 0, 0
     if task.running:
-        context: Any = task.ctx
+        context = task.ctx
         number, env_step = task.num_collectors, int(getattr(context, "env_step", 0))
         task.num_collectors += 1
     seeds = SeedTree(int(seed))

@@ -47,7 +47,7 @@ class TreeMode:
         batch = EnvBatch.from_dict(data)
         obs = network_columns(batch.columns, device)
         output = as_dict(self._act(as_tree(obs), **kwargs))
-        columns: Any = map_leaves(lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, output)
+        columns = map_leaves(lambda leaf: leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf, output)
         rows = row_list(columns, num_rows(columns))
         return {env_id: as_tree(row) for env_id, row in zip(batch, rows)}
 

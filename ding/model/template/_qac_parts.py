@@ -133,7 +133,7 @@ def each_value(critic: nn.Module, features: torch.Tensor, key: str) -> Any:
 
 def run_head(layers: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
     """Run a stack of layers that ends in a head."""
-    output: Any = run_layers((layers,), x)
+    output = run_layers((layers,), x)
     return cast(dict[str, torch.Tensor], output)
 
 

@@ -42,7 +42,7 @@ class DiscreteBC(DQN):
         options = (dueling, head_hidden_size, head_layer_num, activation, norm_type)
         super().__init__(obs_shape, action_shape, encoder_hidden_size_list, *options)
         if strides is not None:
-            shape: Any = as_shape(obs_shape, "obs_shape")
+            shape = as_shape(obs_shape, "obs_shape")
             if isinstance(shape, int) or len(shape) != 3:
                 raise RuntimeError(f"strides are for images (C, H, W), but obs_shape is {obs_shape!r}")
             self.encoder = ConvEncoder(
@@ -76,7 +76,7 @@ class ContinuousBC(nn.Module):
         norm_type: str | None = None,
     ) -> None:
         super().__init__()
-        sizes: Any = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
+        sizes = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
         self.action_space = action_space
         self.actor = continuous_actor(vector_width(obs_shape), action_shape, action_space, *sizes)
 

@@ -57,7 +57,7 @@ class ContinuousMAQAC(ActorCriticModes):
     ) -> None:
         super().__init__()
         self.action_space, self.twin_critic = action_space, twin_critic
-        options: Any = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
+        options = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
         self.actor = continuous_actor(vector_width(agent_obs_shape), action_shape, action_space, *options)
         width = vector_width(global_obs_shape) + action_width(action_shape)
 

@@ -77,7 +77,7 @@ class ContinuousQAC(ActorCriticModes):
         self.actor_encoder, self.critic_encoder, width = qac_encoders(
             obs_shape, encoder_hidden_size_list, share_encoder, activation, norm_type
         )
-        actor_options: Any = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
+        actor_options = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
         if action_space == "hybrid":
             types, args = hybrid_widths(action_shape)
             head = DiscreteHead(actor_head_hidden_size, types, actor_head_layer_num, activation, norm_type)

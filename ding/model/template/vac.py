@@ -93,7 +93,7 @@ def actor_output(head: nn.Module, features: torch.Tensor, action_mask: torch.Ten
     """
     if isinstance(head, nn.ModuleList):
         action_type, action_args = (_logit(part(features)) for part in head)
-        logit: Any = {"action_type": action_type, "action_args": action_args}
+        logit = {"action_type": action_type, "action_args": action_args}
     else:
         logit = _logit(head(features))
     return {"logit": logit} if action_mask is None else {"logit": logit, ACTION_MASK: action_mask}

@@ -74,7 +74,7 @@ class IModelWrapper:
             AttributeError: nothing in the chain has it.
         """
         names = [type(self).__name__]
-        item: Any = self
+        item = self
         while attr_name not in dir(type(item)) and attr_name not in vars(item):
             if not isinstance(item, IModelWrapper):
                 getattr(item, attr_name)  # a parameter or submodule, or the AttributeError that names it

@@ -208,7 +208,7 @@ def needed_key(cfg: Mapping[str, Any], path: str) -> Any:
     Raises:
         DatasetKeyError: there is none.
     """
-    value: Any = cfg
+    value = cfg
     for name in path.split("."):
         if not isinstance(value, Mapping) or name not in value:
             raise DatasetKeyError(f"the data set needs the config key {path}, which is missing")

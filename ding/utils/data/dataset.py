@@ -323,7 +323,7 @@ class D4RLDataset(ColumnDataset):
         """
         rows = self.rows_at(slice(None))
         tensors = {key: torch.as_tensor(column) for key, column in rows.items() if key != "done"}
-        batch: Any = importlib.import_module("ding.data").TransitionBatch  # which lies above
+        batch = importlib.import_module("ding.data").TransitionBatch  # which lies above
         result: Sequence[dict[str, Any]] = batch({**tensors, "done": rows["done"]})
         return result
 

@@ -142,7 +142,7 @@ class ChunkingCollector(BaseParallelCollector):
         statistics = None if self._eval_flag or not self._policies else statistics_of(self._policies[0])
         if statistics is not None and self.counted is not None:
             statistics.count_into(self.counted)
-        envs: Any = self._env_manager
+        envs = self._env_manager
         if (envs.closed or envs.done) and not self._end.is_set():
             seed = self._cfg.env.get("seed")
             if seed is not None and self._eval_flag:
@@ -476,7 +476,7 @@ def _one_batch(parts: Sequence[Samples]) -> TransitionBatch:
 
 def _iterations(batch: TransitionBatch) -> tuple[int, int]:
     """Smallest and largest ``collect_iter`` of a chunk; sequence samples have one per step."""
-    column: Any = batch.columns.get("collect_iter")
+    column = batch.columns.get("collect_iter")
     if column is None:
         return -1, -1
     values = np.asarray(column, dtype=np.int64)

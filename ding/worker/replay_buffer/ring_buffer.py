@@ -140,7 +140,7 @@ class RingBuffer(IBuffer):
         """Push the rows of a file or state, a part at a time; all or, when some do not fit, none."""
         self.engine.check_open()
         for begin, end in rows.chunks(0, rows.count):
-            columns: Any = take(rows.columns, slice(begin, end))
+            columns = take(rows.columns, slice(begin, end))
             self._check_values(columns, end - begin)
         if self._admits(rows.count):
             for begin, end in rows.chunks(0, rows.count):

@@ -85,7 +85,7 @@ def _draw_output(writer: DistributedWriter, output: Mapping[str, Any], end: str,
 
 def last_output(train_output: Any) -> Mapping[str, Any] | None:
     """What the policy returned for the last update of an iteration; ``None`` without updates."""
-    last: Any = train_output
+    last = train_output
     while isinstance(last, Sequence) and not isinstance(last, str):
         if not last:
             return None

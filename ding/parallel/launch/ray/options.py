@@ -40,6 +40,6 @@ class ActorOptions:
         kind = re.sub(r"[0-9].*", "", role)
         options = dict(self._options.get(kind, {}))
         if options.get("scheduling_strategy") == DRIVER:
-            strategies: Any = require_ray().util.scheduling_strategies
+            strategies = require_ray().util.scheduling_strategies
             options["scheduling_strategy"] = strategies.NodeAffinitySchedulingStrategy(self._node_id, soft=False)
         return options

@@ -186,7 +186,7 @@ class PlaneLearner(BaseCommLearner):
         self._slave = make_slave(LearnerSlave, self, self._cfg, self._port())
 
     def _port(self) -> "int | str | None":
-        port: Any = self._cfg.port
+        port = self._cfg.port
         if isinstance(port, (list, tuple)):
             found: int | str | None = port[self._rank]
             return found

@@ -269,7 +269,7 @@ class BatchLoader:
         begin, batches = 0, []
         for message in messages:
             size = len(message["rows"])
-            columns: Any = map_leaves(partial(_part, begin, size), read)
+            columns = map_leaves(partial(_part, begin, size), read)
             begin += size
             for key, (name, dtype) in _COLUMNS.items():
                 if message.get(key) is not None:
@@ -373,7 +373,7 @@ class RowCache:
         places = np.array(found, dtype=np.int64)[wanted[:, 0]]
         if (wanted[:, 1] >= places[:, 1]).any():
             raise IndexError("a batch names rows that its chunks do not have")
-        picked: Any = take(self._ring, places[:, 0] + wanted[:, 1])
+        picked = take(self._ring, places[:, 0] + wanted[:, 1])
         return dict(picked)
 
     def _read_each(
@@ -395,7 +395,7 @@ class RowCache:
             if here.max() >= count:
                 raise IndexError(f"row {here.max()} of a chunk of {count} rows")
             parts.append(take(columns, here))
-        back: Any = take(_joined(parts), np.argsort(order))
+        back = take(_joined(parts), np.argsort(order))
         return dict(back)
 
     # ------------------------------------------------------------------ the ring

@@ -8,9 +8,6 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model.template.ngu import shifted
-from ding.policy._learning.q_values import Network
-from ding.policy._r2d2_loss import SequenceLoss, r2d2_loss
-from ding.policy._samples.learned_steps import learned_steps
 from ding.policy.errors import PolicyConfigError, PolicyDataError
 from ding.policy.r2d2 import R2D2Policy
 from ding.rl_utils import get_nstep_return_data
@@ -20,39 +17,6 @@ from ding.utils import POLICY_REGISTRY
 # What the network reads beside an observation: fields of a sample, with a number for each step.
 _PREVIOUS = ("prev_action", "prev_reward_extrinsic")
 _CONDITIONS = ("beta", *_PREVIOUS)
-
-
-def ngu_loss(
-    network: Network,
-    target_network: Network,
-    batch: Mapping[str, Any],
-    gammas: torch.Tensor,
-    nstep: int,
-    burnin: int,
-    value_rescale: bool,
-) -> SequenceLoss:
-    """The loss of :func:`r2d2_loss` for a network that reads more than observations, with a discount per sequence.
-
-    Args:
-        network, target_network: take ``obs, beta, prev_action, prev_reward_extrinsic`` and ``prev_state``.
-        batch: as for :func:`r2d2_loss`, with int64 ``beta`` and ``prev_action``, and ``prev_reward_extrinsic``, each
-            ``[T, B]``.
-        gammas: discounts of the members of the family, of which ``beta`` is the number.
-    """
-    seen = {"obs": batch["obs"], **{key: batch[key] for key in _CONDITIONS}}
-    steps, discount = learned_steps(batch, nstep, burnin), gammas[batch["beta"][0]]
-    gamma: Any = [discount.repeat(steps.stop - steps.start)] * nstep
-    given = {**batch, "obs": seen}
-    if "learned" in batch:
-        # Fewer than nstep steps to the observation after a time limit.
-        position = torch.arange(len(batch["done"]), device=discount.device).unsqueeze(1)
-        given["value_gamma"] = discount ** (steps.ahead - position).clamp(min=0)
-    networks = _reading_all(network), _reading_all(target_network)
-    return r2d2_loss(*networks, given, gamma, nstep, burnin, value_rescale)
-
-
-def _reading_all(network: Network) -> Network:
-    return lambda inputs: network({**inputs["obs"], "prev_state": inputs["prev_state"]})
 
 
 @POLICY_REGISTRY.register("ngu")
@@ -88,18 +52,23 @@ class NGUPolicy(R2D2Policy):
         super()._init_learn()
         self._gammas = torch.tensor(family_gammas(self._family_size()), device=self._device)
 
-    def _loss(self, batch: Mapping[str, Any]) -> SequenceLoss:
-        rescale = self._cfg.learn.value_rescale
-        target = self._target_network.forward
-        return ngu_loss(self._model, target, batch, self._gammas, self._nstep, self._burnin_step, rescale)
+    def _learn_batch(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
+        """The sequences of :meth:`R2D2Policy._learn_batch`, with all that the network reads in ``obs``."""
+        batch = super()._learn_batch(data, weighted)
+        batch["obs"] = {"obs": batch["obs"], **{key: batch[key] for key in _CONDITIONS}}
+        return batch
 
-    def _time_first(self, data: Samples) -> dict[str, Any]:
-        batch = super()._time_first(data)
+    def _discount_of(self, batch: Mapping[str, Any]) -> torch.Tensor:
+        """The discounts of the members of the family that the sequences are of, ``[B]``."""
+        return self._gammas[batch["beta"][0]]
+
+    def _time_first(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
+        batch = super()._time_first(data, weighted)
         steps, rows = batch["done"].shape
         if self._reference_numerics or "prev_action" not in batch:
             dim = 1 if self._reference_numerics else 0
             batch["prev_action"] = shifted(batch["action"], -1, dim)
-            batch["prev_reward_extrinsic"] = shifted(batch["reward"][0], 0, dim)
+            batch["prev_reward_extrinsic"] = shifted(batch["rewards"][0], 0, dim)
         else:
             for key in _PREVIOUS:
                 batch[key] = batch[key].reshape(rows, steps).transpose(0, 1)

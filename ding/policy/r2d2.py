@@ -1,7 +1,8 @@
 """R2D2: recurrent Q-learning from sequences with burn-in (Kapturowski et al. 2019, openreview r1lyTjAqYX)."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,23 @@ from ding.data.sequences import sequence_batch, stacked_sequences
 from ding.model import model_wrap
 from ding.policy._acting.recurrent import RecurrentQPolicy
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._r2d2_loss import SequenceLoss, burned_in, r2d2_loss
+from ding.policy._learning.q_values import QLoss, greedy, of_action, weighted
 from ding.policy._samples.learned_steps import (
     SequenceForm,
+    add_targets,
+    burned_in,
     completed_sequences,
+    learned_as_originally,
     learned_sequences,
+    mean_of_learned,
+    put_time_first,
+    sequence_priority,
     shared_steps,
     with_learned,
 )
 from ding.policy._samples.segments import as_given, marked_real
-from ding.policy.common_utils import with_rates
 from ding.policy.errors import PolicyConfigError
-from ding.rl_utils import get_nstep_return_data, get_train_sample
+from ding.rl_utils import get_nstep_return_data, get_train_sample, value_inv_transform, value_transform
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 from ding.utils.nested import iter_leaves, map_nested
@@ -124,50 +130,122 @@ class R2D2Policy(RecurrentQPolicy):
             ``cur_lr, total_loss, q_s_taken-a_t0, target_q_s_max-a_t0, q_s_a-mean_t0`` (floats) and ``priority`` (B
             floats).
         """
-        batch = self._time_first(data)
-        if not self._model.training:
-            self._model.train()
-        return with_rates(self._run_updates(batch), {"cur_lr": self._optimizer.param_groups[0]["lr"]})
+        return self._learn(data)
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         result = self._loss(batch)
         self._optimize(result.loss, self._optimizer, self._model)
         self._target_model.update(self._model)
-        if self._reference_numerics:
-            error, mean = result.error, result.error.mean(0)
-        else:
-            error = result.error.sqrt()
-            mean = error.sum(0) / result.valid.sum(0).clamp(min=1)
-        priority = 0.9 * error.max(0).values + 0.1 * mean
-        return {"total_loss": result.loss, **result.numbers, "priority": priority}
+        return {"total_loss": result.loss, **result.numbers, "priority": result.priority}
 
-    def _loss(self, batch: Mapping[str, Any]) -> SequenceLoss:
-        """The loss of a batch as :meth:`_time_first` makes it; what an algorithm of this family replaces."""
-        return r2d2_loss(
-            self._model,
-            self._target_network.forward,
-            batch,
-            self._gamma,
-            self._nstep,
-            self._burnin_step,
-            self._cfg.learn.value_rescale,
-        )
+    def _loss(self, batch: Mapping[str, Any]) -> QLoss:
+        """``mean (Q(s_t, a_t) - h(R_t))^2`` over the steps that are learned, with
+        ``R_t = sum_{i<n} gamma^i r_{t+i} + gamma^n h^-1(Q'(s_{t+n}, argmax_a Q(s_{t+n}, a)))``, ``Q'`` the target
+        network and ``h`` the rescaling.
 
-    def _time_first(self, data: Samples) -> dict[str, Any]:
-        """The batch of :func:`r2d2_loss`."""
+        What an algorithm of this family replaces.
+
+        Args:
+            batch: see :meth:`_learn_batch`.
+        """
+        q = self._values(batch)
+        with torch.no_grad():
+            next_q, chooser = self._bootstrap_values(batch, q)
+            best = greedy(chooser, batch["action_mask"])
+            next_value = self._unscaled(of_action(next_q, best)).gather(0, batch["ahead"])
+            target = self._rescaled(batch["reward"] + batch["discount"] * batch["not_done"] * next_value)
+        td_error = of_action(q, batch["action"]) - target
+        loss = mean_of_learned(weighted(td_error.square(), batch["weight"]), batch["learned"])
+        # The original API takes squares here.
+        size = td_error.detach().square() if self._reference_numerics else td_error.detach().abs()
+        return QLoss(loss, sequence_priority(size, batch["learned"]), self._values_to_log(batch, q, next_q))
+
+    def _values(self, batch: Mapping[str, Any]) -> torch.Tensor:
+        """Return the values ``[T, B, N]`` of all steps, from the stored states on.
+
+        No gradient reaches back into the burn-in, but in sequences whose burn-in is learned.
+        """
+        obs, state, burnin = batch["obs"], batch["prev_state"], self._burnin_step
+        if not burnin:
+            return self._run(self._model, obs, state)["logit"]
+        with torch.no_grad() if self._reference_numerics else nullcontext():
+            before = self._run(self._model, map_nested(lambda x: x[:burnin], obs), state)
+        known = (batch["learned"][:burnin].sum(0) > 0).view(1, -1, 1)
+        state = map_nested(lambda x: torch.where(known, x, x.detach()), _joined_state(before["next_state"]))
+        after = self._run(self._model, map_nested(lambda x: x[burnin:], obs), state)
+        return torch.cat([before["logit"], after["logit"]])
+
+    def _bootstrap_values(self, batch: Mapping[str, Any], q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the values ``[T, B, N]`` of the target network, and those that choose its actions (double Q).
+
+        Args:
+            q: the values of the network.
+        """
+        return self._run(self._target_network.forward, batch["obs"], batch["prev_state"])["logit"], q
+
+    def _run(self, network: Callable[[Any], Any], obs: Any, state: Any) -> Mapping[str, Any]:
+        """Return ``logit`` ``[S, B, N]`` and ``next_state`` after these S steps, which begin in this state."""
+        return network({**self._network_inputs(obs), "prev_state": state})
+
+    def _rescaled(self, value: torch.Tensor) -> torch.Tensor:
+        """``h`` of Pohlen et al. 2018 (arXiv:1805.11593), the scale of the networks; see ``learn.value_rescale``."""
+        return value_transform(value) if self._cfg.learn.value_rescale else value
+
+    def _unscaled(self, value: torch.Tensor) -> torch.Tensor:
+        """The inverse of :meth:`_rescaled`."""
+        return value_inv_transform(value) if self._cfg.learn.value_rescale else value
+
+    def _values_to_log(
+        self, batch: Mapping[str, Any], q: torch.Tensor, next_q: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        """The means of the values at one step, and of the best value where that step bootstraps."""
+        first = self._logged_step()
+        q, ahead = q[first].detach(), batch["ahead"][first].unsqueeze(0)
+        return {
+            "q_s_taken-a_t0": of_action(q, batch["action"][first]).mean(),
+            "target_q_s_max-a_t0": next_q.amax(-1).gather(0, ahead).mean(),
+            "q_s_a-mean_t0": q.mean(),
+        }
+
+    def _logged_step(self) -> int:
+        """Position of the step whose values are logged."""
+        return self._burnin_step
+
+    def _learn_batch(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
+        """Return B sequences of T steps as tensors on the device, time first.
+
+        =====================  ===================================================================================
+        ``obs``                as the network takes them, ``[T, B, ...]``
+        ``prev_state``         the stored state before the first step, ``{'h', 'c'}`` of ``[layers, B, H]``
+        ``action``             int64 ``[T, B]``
+        ``reward``             sum of the rewards of ``n`` steps, discounted: ``[T, B]``; ``rewards`` ``[n, T, B]``
+        ``ahead``              position of the step whose value is bootstrapped, int64 ``[T, B]``
+        ``discount``           ``gamma`` to the number of steps until that one, ``[T, B]``
+        ``done``, ``not_done`` 1.0 where the episode ends within these steps, or does not: ``[T, B]``
+        ``learned``            1.0 for a step that is learned, else 0.0: ``[T, B]``
+        ``weight``             weight of the sequence in the loss, ``[B]``, or None for equal ones
+        ``action_mask``        1 where an action is allowed, ``[T, B, N]``, or None
+        =====================  ===================================================================================
+
+        Arguments and errors are those of :meth:`_tensors`.
+        """
+        batch = self._time_first(data, weighted)
+        add_targets(batch, self._discount_of(batch), self._nstep)
+        return batch
+
+    def _discount_of(self, batch: Mapping[str, Any]) -> float | torch.Tensor:
+        """The discount of a step; ``[B]`` where sequences have their own."""
+        return self._gamma
+
+    def _time_first(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
+        """B sequences time first, with ``null`` and ``learned``; their rewards as ``rewards`` ``[n, T, B]``."""
         data = completed_sequences(data, self._nstep, self._burnin_step)
-        batch = self._tensors(sequence_batch(data))
-        rows, steps = batch["done"].shape[:2]
-        batch["reward"] = batch["reward"].float().reshape(rows, steps, -1).permute(2, 1, 0)
+        batch = self._tensors(sequence_batch(data), weighted)
         batch["prev_state"] = self._first_state(batch)
-        batch["obs"] = map_nested(lambda x: x.transpose(0, 1).contiguous(), batch["obs"])
+        put_time_first(batch, self._nstep)
         if self._reference_numerics:
-            batch.pop("null", None)
-            batch.pop("learned", None)
-        for key in ("action", "done", "value_gamma", "null", "learned"):
-            if key in batch:
-                batch[key] = batch[key].reshape(rows, steps).transpose(0, 1)
-        if not self._reference_numerics:
+            learned_as_originally(batch, self._nstep, self._burnin_step)
+        else:
             with_learned(batch, self._nstep, self._burnin_step)
         return batch
 
@@ -237,3 +315,10 @@ def _are_empty(states: Any, of_columns: bool) -> Any:
     used = [(leaf if of_columns else leaf.unsqueeze(0)).ne(0).flatten(1).any(1).numpy() for leaf in leaves]
     empty: np.ndarray = np.logical_not(np.logical_or.reduce(used))
     return empty if of_columns else bool(empty[0])
+
+
+def _joined_state(state: Any) -> Any:
+    """A recurrent state as ``{'h', 'c'}`` of ``[layers, B, H]``, from that or from a list of B states."""
+    if isinstance(state, Mapping):
+        return state
+    return {key: torch.cat([row[key] for row in state], dim=1) for key in state[0]}

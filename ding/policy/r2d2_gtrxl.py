@@ -1,6 +1,6 @@
 """R2D2 over a gated transformer-XL: Q-learning from sequences (openreview r1lyTjAqYX) with GTrXL (arXiv:1910.06764)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,63 +10,10 @@ from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.loading import with_target
-from ding.policy._learning.q_values import Network, greedy
-from ding.policy._r2d2_loss import SequenceLoss, first_step_values, learned_and_next, nstep_loss
-from ding.policy._samples.learned_steps import at_steps, learned_steps
 from ding.policy.errors import PolicyConfigError
 from ding.policy.r2d2 import R2D2Policy
 from ding.utils import POLICY_REGISTRY
 from ding.utils.names import check_choice
-from ding.utils.nested import map_nested
-
-
-def gtrxl_loss(
-    network: Network,
-    target_network: Network,
-    batch: Mapping[str, Any],
-    gamma: float,
-    nstep: int,
-    burnin: int,
-    value_rescale: bool,
-    segment_len: int,
-) -> SequenceLoss:
-    """The loss of double Q-learning over sequences of T steps, which the networks run in segments.
-
-    Without the field ``learned`` the steps from ``burnin`` to ``T - nstep`` are, and bootstrap values come from a run
-    that begins ``nstep`` steps later, as in the original API.
-
-    Args:
-        network, target_network: ``{'obs', 'prev_state'}`` to ``logit`` ``[S, B, actions]`` and ``next_state``.
-        batch: as for :func:`ding.policy._r2d2_loss.r2d2_loss`; ``prev_state``: the memories before step 0 and before
-            step ``nstep``, each ``[layers + 1, M, B, hidden]``, or None for an empty one.
-        segment_len: steps of a segment.
-    """
-    obs, (memory, later_memory) = batch["obs"], batch["prev_state"]
-    steps = learned_steps(batch, nstep, burnin)
-    if "learned" in batch:
-        with torch.no_grad():
-            target_q = at_steps(_run(target_network, obs, memory, segment_len), steps.ahead)
-        q, next_action = learned_and_next(_run(network, obs, memory, segment_len), obs, steps)
-        return nstep_loss(q, target_q, next_action, batch, steps, gamma, nstep, value_rescale, first=0)
-    q = _run(network, map_nested(lambda x: x[: steps.stop], obs), memory, segment_len)
-    with torch.no_grad():
-        later_obs = map_nested(lambda x: x[nstep:], obs)
-        target_q = _run(target_network, later_obs, later_memory, segment_len)
-        next_action = greedy(_run(network, later_obs, later_memory, segment_len), None)
-    parts = q[burnin:], target_q[burnin:], next_action[burnin:]
-    found = nstep_loss(*parts, batch, steps, gamma, nstep, value_rescale, first=burnin)
-    # Logged are the values at the very first step.
-    return found._replace(numbers=first_step_values(q[0], target_q[0], batch["action"][0]))
-
-
-def _run(network: Network, obs: torch.Tensor, memory: torch.Tensor | None, segment_len: int) -> torch.Tensor:
-    """The values of a sequence, from a memory."""
-    values = []
-    for segment in obs.split(segment_len):
-        output = network({"obs": segment, "prev_state": memory})
-        values.append(output["logit"])
-        memory = output["next_state"]
-    return torch.cat(values)
 
 
 @POLICY_REGISTRY.register("r2d2_gtrxl")
@@ -116,26 +63,49 @@ class R2D2GTrXLPolicy(R2D2Policy):
         check_choice("policy.learn.init_memory", cfg.learn.init_memory, ("zero", "old"), PolicyConfigError)
         return float(cfg.discount_factor), cfg.nstep, cfg.burnin_step
 
-    def _loss(self, batch: Mapping[str, Any]) -> SequenceLoss:
-        return gtrxl_loss(
-            self._model,
-            self._target_network.forward,
-            batch,
-            self._gamma,
-            self._nstep,
-            self._burnin_step,
-            self._cfg.learn.value_rescale,
-            self._cfg.seq_len,
-        )
+    def _values(self, batch: Mapping[str, Any]) -> torch.Tensor:
+        """Return the values ``[T, B, N]`` of all steps. The burn-in is only left out of the loss."""
+        return self._run(self._model, batch["obs"], batch["prev_state"])["logit"]
 
-    def _first_state(self, batch: Mapping[str, Any]) -> Any:
-        """The memories before step 0 and before step ``nstep``."""
+    def _bootstrap_values(self, batch: Mapping[str, Any], q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self._reference_numerics:
+            return super()._bootstrap_values(batch, q)
+        # The original API bootstraps from runs that begin n steps later.
+        n = self._nstep
+        obs, networks = batch["obs"][n:], (self._target_network.forward, self._model)
+        next_q, chooser = (self._run(network, obs, batch["later_memory"])["logit"] for network in networks)
+        return torch.cat([q[:n], next_q]), torch.cat([q[:n], chooser])
+
+    def _run(self, network: Callable[[Any], Any], obs: torch.Tensor, state: Any) -> Mapping[str, Any]:
+        """As :meth:`R2D2Policy._run`, in segments of ``seq_len`` steps; ``next_state`` is the memory."""
+        values = []
+        for segment in obs.split(self._cfg.seq_len):
+            output = super()._run(network, segment, state)
+            values.append(output["logit"])
+            state = output["next_state"]
+        return {"logit": torch.cat(values), "next_state": state}
+
+    def _logged_step(self) -> int:
+        return 0
+
+    def _time_first(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
+        """The sequences of :meth:`R2D2Policy._time_first`. ``prev_state`` is the memory before step 0, ``[layers + 1,
+        M, B, hidden]``, or None for an empty one, and ``later_memory`` that before step ``nstep``.
+        """
+        batch = super()._time_first(data, weighted)
+        batch["later_memory"] = self._memory(batch, self._nstep)
+        return batch
+
+    def _first_state(self, batch: Mapping[str, Any]) -> torch.Tensor | None:
+        return self._memory(batch, 0)
+
+    def _memory(self, batch: Mapping[str, Any], step: int) -> torch.Tensor | None:
+        """The memory before step 0 or ``nstep``."""
         if self._cfg.learn.init_memory == "zero":
-            return None, None
+            return None
         # [B, 2, layers + 1, M, hidden], or with all T steps in the place of the two.
         memory = batch["prev_memory"]
-        later = 1 if memory.shape[1] == 2 else self._nstep
-        return tuple(memory[:, step].permute(1, 2, 0, 3).contiguous() for step in (0, later))
+        return memory[:, min(step, 1) if memory.shape[1] == 2 else step].permute(1, 2, 0, 3).contiguous()
 
     def _remembering(self, *networks: Any) -> list[Any]:
         """No wrappers keep the memories of a batch."""

@@ -2,71 +2,21 @@
 
 import copy
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.q_values import Network, next_action_mask
+from ding.policy._learning.q_values import of_action
 from ding.policy._learning.temperature import Temperature
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import output_column, read_out, transition_of
+from ding.policy.common_utils import output_column, transition_of
 from ding.rl_utils import get_train_sample
 from ding.torch_utils.math_helper import usable_mask
 from ding.utils import POLICY_REGISTRY
-
-
-class SQNLoss(NamedTuple):
-    """What :func:`sqn_loss` returns, each 0-d; ``q_loss`` carries gradients that are used."""
-
-    q_loss: torch.Tensor
-    entropy: torch.Tensor
-    q_value: torch.Tensor
-
-
-def sqn_loss(
-    network: Network,
-    target_network: Network,
-    alpha: torch.Tensor,
-    batch: Mapping[str, Any],
-    gamma: float,
-) -> SQNLoss:
-    """Squared errors of both Q functions to ``r + gamma alpha logsumexp(min(Q0', Q1') / alpha)``, and the entropy of
-    ``softmax(min(Q0', Q1') / alpha)``; means over the heads.
-
-    Args:
-        network, target_network: observations to ``q_value``, two times ``[B, actions]`` or a list of such per head.
-        alpha: 0-d, the temperature, without gradients.
-        batch: ``obs, next_obs``; ``action`` int64 ``[B]`` (``[B, heads]``, or a list, for several heads); ``reward,
-            done`` ``[B]``; optional ``next_action_mask``.
-    """
-    values = [_heads(q) for q in network(batch["obs"])["q_value"]]
-    with torch.no_grad():
-        targets = [_heads(q) for q in target_network(batch["next_obs"])["q_value"]]
-    num_heads, masks, actions = len(values[0]), next_action_mask(batch), batch["action"]
-    if isinstance(actions, torch.Tensor):
-        actions = actions.reshape(len(actions), num_heads).unbind(-1)
-    q_losses, entropies = [], []
-    for head, action in enumerate(actions):
-        mask = masks[head] if isinstance(masks, list) else masks
-        scaled = torch.minimum(targets[0][head], targets[1][head]) / alpha
-        scaled = scaled if mask is None else scaled.masked_fill(usable_mask(mask) <= 0, -torch.inf)
-        goal = batch["reward"] + gamma * (1 - batch["done"]) * alpha * scaled.logsumexp(-1)
-        taken = [q[head].gather(-1, action.unsqueeze(-1)).squeeze(-1) for q in values]
-        q_losses.append(F.mse_loss(taken[0], goal) + F.mse_loss(taken[1], goal))
-        log_pi = scaled.log_softmax(-1).clamp_min(torch.finfo(scaled.dtype).min)
-        entropies.append(-(log_pi.exp() * log_pi).sum(-1).mean())
-    entropy = torch.stack(entropies).mean()
-    q_value = torch.stack([q.detach().mean() for heads in values for q in heads]).mean()
-    return SQNLoss(torch.stack(q_losses).mean(), entropy, q_value)
-
-
-def _heads(q: Any) -> list[torch.Tensor]:
-    return [q] if isinstance(q, torch.Tensor) else list(q)
 
 
 @POLICY_REGISTRY.register("sqn")
@@ -120,6 +70,7 @@ class SQNPolicy(Policy):
         "alpha": "_temperature",
     }
 
+    learn_rates: ClassVar[dict[str, str]] = {}
     _temperature: Temperature | None = None
 
     def default_model(self) -> tuple[str, list[str]]:
@@ -128,6 +79,7 @@ class SQNPolicy(Policy):
 
     def _init_learn(self) -> None:
         learn = self._cfg.learn
+        self._gamma = float(learn.discount_factor)
         self._temperature = Temperature(learn.alpha).to(self._device)
         self._optimizer_q = clipping_adam(self._model.parameters(), learn, lr=learn.learning_rate_q)
         self._optimizer_alpha = clipping_adam(
@@ -150,21 +102,45 @@ class SQNPolicy(Policy):
         return EnvBatch.unchecked(data.env_ids, columns)
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Any:
         """One update of the networks and of the temperature on B samples; returns floats."""
+        return self._learn(data)
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One step of both Q functions on ``sum_i (Q_i(s, a) - R)^2``, with
+        ``R = r + discount alpha log sum_b exp(min_i Q_i'(s', b) / alpha)``, and one of the temperature, which leads the
+        entropy of ``softmax(min_i Q_i' / alpha)`` to ``learn.target_entropy``.
+
+        The loss and the entropy are means over the heads.
+        """
         assert self._temperature is not None
-        learn, temperature = self._cfg.learn, self._temperature
-        batch = self._tensors(data)
-        self._model.train()
-        loss = sqn_loss(self._model, self._target_model.forward, temperature.value, batch, learn.discount_factor)
-        self._optimize(loss.q_loss, self._optimizer_q, self._model)
-        alpha_loss = temperature.loss(-loss.entropy, learn.target_entropy)
-        self._optimize(alpha_loss, self._optimizer_alpha, temperature)
+        alpha, action = self._temperature.value, batch["action"]
+        q_0, q_1 = map(_heads, self._model(batch["obs"])["q_value"])
+        with torch.no_grad():
+            next_0, next_1 = map(_heads, self._target_model.forward(batch["next_obs"])["q_value"])
+        heads = action if isinstance(action, list) else action.reshape(len(action), -1).unbind(-1)
+        masks = batch["next_action_mask"]
+        losses, entropies = [], []
+        for head, taken in enumerate(heads):
+            mask = masks[head] if isinstance(masks, list) else masks
+            scaled = torch.minimum(next_0[head], next_1[head]) / alpha
+            scaled = scaled if mask is None else scaled.masked_fill(usable_mask(mask) <= 0, -torch.inf)
+            target = batch["reward"] + batch["discount"] * batch["not_done"] * alpha * scaled.logsumexp(-1)
+            errors = of_action(q_0[head], taken) - target, of_action(q_1[head], taken) - target
+            losses.append(errors[0].square().mean() + errors[1].square().mean())
+            log_pi = scaled.log_softmax(-1).clamp_min(torch.finfo(scaled.dtype).min)
+            entropies.append(-(log_pi.exp() * log_pi).sum(-1).mean())
+        q_loss, entropy = torch.stack(losses).mean(), torch.stack(entropies).mean()
+        self._optimize(q_loss, self._optimizer_q, self._model)
+        alpha_loss = self._temperature.loss(-entropy, self._cfg.learn.target_entropy)
+        self._optimize(alpha_loss, self._optimizer_alpha, self._temperature)
         self._target_model.update(self._model)
-        return read_out({**loss._asdict(), "alpha_loss": alpha_loss, "alpha": temperature.value})
+        q_value = torch.stack([values.detach().mean() for values in (*q_0, *q_1)]).mean()
+        numbers = {"q_loss": q_loss, "entropy": entropy, "q_value": q_value}
+        return {**numbers, "alpha_loss": alpha_loss, "alpha": self._temperature.value}
 
     def _monitor_vars_learn(self) -> list[str]:
-        return [*SQNLoss._fields, "alpha_loss", "alpha"]
+        return ["q_loss", "entropy", "q_value", "alpha_loss", "alpha"]
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
         """A file of the original API holds no target network, which is the model then, and no temperature, which stays
@@ -204,3 +180,8 @@ class SQNPolicy(Policy):
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
         """Greedy actions of the first Q function: int64 ``[N, 1]``."""
         return self._act(self._eval_model, data)
+
+
+def _heads(values: Any) -> list[torch.Tensor]:
+    """Values per head, each ``[B, N]``."""
+    return [values] if isinstance(values, torch.Tensor) else list(values)

@@ -159,6 +159,7 @@ def test_samples_without_a_mark_are_the_agents():
 def test_what_fills_up_a_short_episode_is_not_learned():
     policy = make(R2D3Policy, priority=False, priority_IS_weight=False)
     (sample,) = policy.collect_mode.get_train_sample(episode(5))
+    sample["is_expert"] = [1.0] * len(sample["done"])
     changed = {**sample, "obs": sample["obs"].clone(), "reward": torch.as_tensor(sample["reward"]).clone()}
     changed["obs"][5:] = 7.0
     changed["reward"][5:] = 7.0
@@ -166,7 +167,8 @@ def test_what_fills_up_a_short_episode_is_not_learned():
         make(R2D3Policy, priority=False, priority_IS_weight=False).learn_mode.forward([one])
         for one in (sample, changed)
     ]
-    assert losses[0]["total_loss"] == pytest.approx(losses[1]["total_loss"], rel=1e-6)
+    for key in ("total_loss", "nstep_loss", "1step_loss", "sl_loss"):
+        assert losses[0][key] == pytest.approx(losses[1][key], rel=1e-6), key
 
 
 @pytest.mark.parametrize("cls", [DQFDCommandModePolicy, R2D3CommandModePolicy])

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from ding.model.template import SQN
 from ding.policy import SQNCommandModePolicy, SQNPolicy
 from ding.policy.errors import PolicyStateError
-from ding.policy.sqn import sqn_loss
 from ding.utils import deep_merge_dicts
 
 
@@ -33,34 +33,42 @@ def samples(action: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def constant(q0: list[float], q1: list[float], rows: int = 1) -> Any:
-    return lambda obs: {"q_value": [torch.tensor([q0] * rows), torch.tensor([q1] * rows)]}
+class Tables(nn.Module):
+    """Values of two actions for the observations (1, 0) and (0, 1): a table for each Q function."""
+
+    def __init__(self, *tables: list[list[float]]) -> None:
+        super().__init__()
+        self.tables = nn.ParameterList(nn.Parameter(torch.tensor(table)) for table in tables)
+
+    def forward(self, obs: torch.Tensor) -> dict[str, Any]:
+        values = [obs @ table for table in self.tables]
+        return {"q_value": values, "logit": values[0]}
 
 
-def batch(**more: Any) -> dict[str, Any]:
-    return {
-        "obs": None,
-        "next_obs": None,
-        "action": torch.tensor([0]),
-        "reward": torch.ones(1),
-        "done": torch.zeros(1),
-    } | more
+def learn(model: Tables, **fields: Any) -> dict[str, float]:
+    """One update on a step with reward 1 from the first observation, by the first action, to the second one."""
+    cfg = {"model": {"obs_shape": 2, "action_shape": 2}, "learn": {"alpha": 1.0, "discount_factor": 0.5}}
+    policy = SQNPolicy(deep_merge_dicts(SQNPolicy.default_config(), cfg), model=model)
+    step = {"obs": torch.tensor([1.0, 0.0]), "next_obs": torch.tensor([0.0, 1.0]), "action": torch.tensor([0])}
+    return policy.learn_mode.forward([{**step, "reward": torch.ones(1), "done": False, **fields}])
 
 
-def test_the_goal_is_the_soft_value_of_the_smaller_one():
-    loss = sqn_loss(constant([1.0, 0.0], [2.0, 0.0]), constant([1.0, 3.0], [2.0, 2.0]), torch.ones(()), batch(), 0.5)
-    goal = 1 + 0.5 * math.log(math.exp(1) + math.exp(2))
-    assert loss.q_loss.item() == pytest.approx((1 - goal) ** 2 + (2 - goal) ** 2)
+def test_the_target_is_the_soft_value_of_the_smaller_one():
+    result = learn(Tables([[1.0, 0.0], [1.0, 3.0]], [[2.0, 0.0], [2.0, 2.0]]))
+    target = 1 + 0.5 * math.log(math.exp(1) + math.exp(2))
+    assert result["q_loss"] == pytest.approx((1 - target) ** 2 + (2 - target) ** 2)
     p = 1 / (1 + math.exp(1))
-    assert loss.entropy.item() == pytest.approx(-p * math.log(p) - (1 - p) * math.log(1 - p))
-    assert loss.q_value.item() == pytest.approx(0.75)
+    assert result["entropy"] == pytest.approx(-p * math.log(p) - (1 - p) * math.log(1 - p))
+    assert result["q_value"] == pytest.approx(0.75)
+    last = learn(Tables([[1.0, 0.0], [1.0, 3.0]], [[2.0, 0.0], [2.0, 2.0]]), done=True)
+    assert last["q_loss"] == pytest.approx((2 - 1) ** 2)
 
 
 def test_forbidden_actions_do_not_count():
-    given = batch(next_action_mask=torch.tensor([[1.0, 0.0]]))
-    loss = sqn_loss(constant([1.0, 0.0], [1.0, 0.0]), constant([1.0, 9.0], [1.0, 9.0]), torch.ones(()), given, 0.5)
-    assert loss.q_loss.item() == pytest.approx(2 * (1 - 1.5) ** 2)
-    assert loss.entropy.item() == 0
+    model = Tables([[1.0, 0.0], [1.0, 9.0]], [[1.0, 0.0], [1.0, 9.0]])
+    result = learn(model, next_action_mask=torch.tensor([1.0, 0.0]))
+    assert result["q_loss"] == pytest.approx(2 * (1 - 1.5) ** 2)
+    assert result["entropy"] == 0
 
 
 def test_several_heads_learn_the_mean_of_their_losses():

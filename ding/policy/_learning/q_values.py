@@ -68,23 +68,3 @@ def mean_of(values: Values) -> torch.Tensor:
     """Return the mean of all values, 0-d and without gradients, to log."""
     flat = values if isinstance(values, torch.Tensor) else torch.cat(list(values), dim=-1)
     return flat.detach().mean()
-
-
-def next_action_mask(batch: Mapping[str, Any]) -> Any:
-    """``next_action_mask`` of the samples, or the ``action_mask`` of ``next_obs``, or None."""
-    mask, next_obs = batch.get("next_action_mask"), batch["next_obs"]
-    return next_obs.get("action_mask") if mask is None and isinstance(next_obs, Mapping) else mask
-
-
-def double_q_values(network: Network, target_network: Network, batch: Mapping[str, Any]) -> tuple[Any, torch.Tensor]:
-    """The output of the target network for the next observations, and the actions that the network would choose there
-    (double Q-learning, arXiv:1509.06461).
-    """
-    with torch.no_grad():
-        target = target_network(batch["next_obs"])
-        return target, greedy(network(batch["next_obs"])["logit"], next_action_mask(batch))
-
-
-def mean_values(logit: torch.Tensor, target_logit: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The means of all values of the network and of the target network, to log."""
-    return {"q_value": logit.detach().mean(), "target_q_value": target_logit.mean()}

@@ -6,6 +6,7 @@ the burn-in, and from the first step on where the episode begins with the sequen
 """
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from ding.data import TransitionBatch
 from ding.data.roles import Samples
 from ding.data.sequences import stacked_sequence
 from ding.policy._samples.segments import marked_real
-from ding.policy.errors import PolicyConfigError
+from ding.policy.errors import PolicyConfigError, PolicyDataError
 from ding.rl_utils.adder import get_train_sample, segment_ends
+from ding.utils.nested import map_nested
 from ding.utils.rows import take
 
 
@@ -120,41 +122,6 @@ def _flags(column: Any, shape: int | tuple[int, ...]) -> np.ndarray:
     return np.zeros(shape, np.bool_) if column is None else np.asarray(column).reshape(shape).astype(np.bool_)
 
 
-class LearnedSteps(NamedTuple):
-    """The steps of B sequences whose values are learned; S is the number of positions from ``start`` to ``stop``."""
-
-    start: int
-    stop: int
-    #: float32 ``[S, B]``: 1 for a step that is learned, else 0.
-    valid: torch.Tensor
-    #: int64 ``[S, B]``: the position of the step whose value is bootstrapped.
-    ahead: torch.Tensor
-
-    @property
-    def here(self) -> slice:
-        """The positions."""
-        return slice(self.start, self.stop)
-
-
-def learned_steps(batch: Mapping[str, Any], nstep: int, burnin: int) -> LearnedSteps:
-    """The steps that are learned, by the field ``learned``; without it those from ``burnin`` to ``T - nstep``, as the
-    original API cuts them.
-
-    Args:
-        batch: time first: ``done`` and, if there are, ``null`` and ``learned`` ``[T, B]``.
-    """
-    done, learned = batch["done"], batch.get("learned")
-    steps = len(done)
-    position = torch.arange(steps, device=done.device).unsqueeze(1)
-    if learned is None:
-        start, stop = burnin, steps - nstep
-        ahead = (position[start:stop] + nstep).expand(-1, done.shape[1])
-        return LearnedSteps(start, stop, valid_steps(batch, slice(start, stop), slice(start + nstep, steps)), ahead)
-    num_real = steps - batch["null"].long().sum(0)
-    ahead = torch.minimum(position + nstep, num_real).clamp(max=steps - 1)
-    return LearnedSteps(0, steps, learned.float(), ahead)
-
-
 def with_learned(batch: dict[str, Any], nstep: int, burnin: int) -> None:
     """Add ``null`` and ``learned`` to sequences that lack them: a step behind the burn-in is learned where its episode
     ends within ``nstep`` steps, or where the sequence has the step that much later.
@@ -169,6 +136,14 @@ def with_learned(batch: dict[str, Any], nstep: int, burnin: int) -> None:
         learned = ~torch.as_tensor(null).bool() & (done.bool() | ~ahead)
         learned[:burnin] = False
         batch["learned"] = learned
+
+
+def learned_as_originally(batch: dict[str, Any], nstep: int, burnin: int) -> None:
+    """Set ``null`` and ``learned`` as the original API has them: it learns all steps from ``burnin`` to ``T - nstep``,
+    also those that only fill a sequence up.
+    """
+    batch["null"], batch["learned"] = torch.zeros_like(batch["done"]), torch.zeros_like(batch["done"])
+    batch["learned"][burnin : len(batch["done"]) - nstep] = 1
 
 
 def completed_sequences(samples: Samples, nstep: int, burnin: int) -> Samples:
@@ -186,15 +161,99 @@ def completed_sequences(samples: Samples, nstep: int, burnin: int) -> Samples:
     return rows
 
 
-def valid_steps(batch: Mapping[str, Any], learned: slice, ahead: slice) -> torch.Tensor:
-    """1.0 for each learned step that is no filling, and whose bootstrap value, if it has one, is of a real step."""
-    done, null = batch["done"][learned], batch.get("null")
-    if null is None:
-        return torch.ones_like(done)
-    null = null.float()
-    return (1 - null[learned]) * (1 - null[ahead] * (1 - done))
+def put_time_first(batch: dict[str, Any], nstep: int) -> None:
+    """Turn the fields of B sequences from ``[B, T, ...]`` to ``[T, B, ...]``; ``reward`` becomes ``rewards``, those of
+    the n steps from each one on, ``[n, T, B]``.
+
+    Raises:
+        PolicyDataError: a step has not the rewards of n steps.
+    """
+    rows, steps = batch["done"].shape[:2]
+    batch["rewards"] = batch.pop("reward").float().reshape(rows, steps, -1).permute(2, 1, 0)
+    if len(batch["rewards"]) != nstep:
+        raise PolicyDataError(
+            f"policy.nstep={nstep} needs the rewards of {nstep} steps at each step of a sequence, found "
+            f"{len(batch['rewards'])}; _get_train_sample adds them (get_nstep_return_data)"
+        )
+    batch["obs"] = map_nested(lambda x: x.transpose(0, 1).contiguous(), batch["obs"])
+    for key in ("action", "done", "value_gamma", "null", "learned"):
+        if key in batch:
+            batch[key] = batch[key].reshape(rows, steps).transpose(0, 1)
 
 
-def at_steps(values: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-    """``values`` ``[T, B, N]`` at the positions int64 ``[S, B]`` of each sequence: ``[S, B, N]``."""
-    return values.gather(0, position.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
+def add_targets(batch: dict[str, Any], gamma: float | torch.Tensor, nstep: int) -> None:
+    """Add to sequences, time first, what the targets of their steps are made of; the table at
+    ``R2D2Policy._learn_batch`` says what.
+
+    Args:
+        gamma: discount of a step, or one for each sequence, ``[B]``.
+    """
+    obs, done, learned = batch["obs"], batch["done"], batch["learned"].float()
+    position = torch.arange(len(done), device=done.device).unsqueeze(1)
+    # Where the episode was cut, the first step that only fills up holds the observation after the last real one.
+    last = (len(done) - batch["null"].long().sum(0)).clamp(max=len(done) - 1)
+    num_steps = (last - position).clamp(min=0, max=nstep)
+    discount = batch.pop("value_gamma", None)
+    batch["ahead"] = position + num_steps
+    batch["reward"] = _discounted_sum(batch["rewards"], gamma)
+    batch["discount"] = gamma**num_steps if discount is None else discount
+    batch["not_done"] = 1 - done
+    batch["learned"] = learned
+    batch["action_mask"] = obs.get("action_mask") if isinstance(obs, Mapping) else None
+
+
+def _discounted_sum(rewards: torch.Tensor, gamma: float | torch.Tensor) -> torch.Tensor:
+    """The rewards ``[n, T, B]`` of n steps as their discounted sum ``[T, B]``."""
+    total = rewards[-1]
+    for reward in reversed(rewards[:-1].unbind(0)):
+        total = reward + gamma * total
+    return total
+
+
+def mean_of_learned(values: torch.Tensor, learned: torch.Tensor) -> torch.Tensor:
+    """Return the mean of ``values`` ``[T, B]`` over the steps that are learned, 0-d.
+
+    Args:
+        learned: ``[T, B]``, 1.0 for such a step, else 0.0.
+    """
+    return (learned * values).sum() / learned.sum().clamp(min=1)
+
+
+def sequence_priority(error: torch.Tensor, learned: torch.Tensor) -> torch.Tensor:
+    """Return the priorities ``[B]`` of sequences: 0.9 of the largest error and 0.1 of the mean, of learned steps.
+
+    Args:
+        error: absolute errors of the steps, ``[T, B]``.
+        learned: ``[T, B]``, 1.0 for a step that is learned, else 0.0.
+    """
+    error = error * learned
+    return 0.9 * error.amax(0) + 0.1 * error.sum(0) / learned.sum(0).clamp(min=1)
+
+
+def burned_in(batch: Mapping[str, Any], nstep: int, burnin: int) -> dict[str, Any]:
+    """Cut sequences of T steps, time first, as the original API does, for losses that take one step after the other.
+
+    Returns:
+        ``burnin_nstep_obs``, the observations of the first ``burnin + nstep`` steps; ``main_obs`` and ``target_obs``,
+        those of the S learned steps and of the ones ``nstep`` later; ``action`` int64 ``[S, B]``, ``reward`` ``[S, B,
+        nstep]``, ``done`` and ``weight`` (0 for a step that does not count) ``[S, B]``, ``value_gamma`` ``[S, B]`` or a
+        list of None; ``prev_state``, whose first entry is the list of B states ``{'h', 'c'}`` of ``[layers, 1, H]``.
+    """
+    steps = len(batch["done"]) - nstep
+    learned, ahead = slice(burnin, steps), slice(burnin + nstep, None)
+    parts = {"burnin_nstep_obs": slice(0, burnin + nstep), "main_obs": learned, "target_obs": ahead}
+    done, null, gammas = batch["done"][learned], batch["null"].float(), batch.get("value_gamma")
+    # Learned are real steps, whose bootstrap value, if they have one, is that of a real step, too.
+    weight = (1 - null[learned]) * (1 - null[ahead] * (1 - done))
+    weight = weight / weight.mean().clamp(min=1 / weight.numel())
+    state: Mapping[str, torch.Tensor] = batch["prev_state"]
+    rows = range(done.shape[1])
+    return {
+        **{name: map_nested(itemgetter(part), batch["obs"]) for name, part in parts.items()},
+        "action": batch["action"][learned],
+        "reward": batch["rewards"][:, learned].permute(1, 2, 0).contiguous(),
+        "done": done,
+        "weight": weight if batch["weight"] is None else weight * batch["weight"],
+        "value_gamma": [None] * (steps - burnin) if gammas is None else gammas[learned],
+        "prev_state": [[{key: value[:, [row]] for key, value in state.items()} for row in rows]],
+    }

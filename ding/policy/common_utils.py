@@ -113,17 +113,12 @@ def _to_tensor(column: object, device: Device) -> Any:
         return {key: _to_tensor(value, device) for key, value in column.items()}
     if isinstance(column, list):
         return to_device(default_collate(column), device) if _is_numeric(column[0]) else column
-    tensor = _as_tensor(column)
+    if isinstance(column, np.ndarray):
+        # A read-only array may belong to a mapped file: torch needs memory that it may write to.
+        column = torch.from_numpy(np.ascontiguousarray(column) if column.flags.writeable else column.copy())
+    tensor: torch.Tensor = column  # type: ignore[assignment]
     dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
     return tensor.to(device, dtype, non_blocking=True).contiguous()
-
-
-def _as_tensor(column: Any) -> torch.Tensor:
-    """An array or tensor as a tensor that shares its memory, where torch can."""
-    if isinstance(column, torch.Tensor):
-        return column
-    # A read-only array may belong to a mapped file: torch needs memory that it may write to.
-    return torch.from_numpy(np.ascontiguousarray(column) if column.flags.writeable else column.copy())
 
 
 def _is_numeric(item: object) -> bool:

@@ -59,15 +59,14 @@ Policy = Categorical | DiagonalNormal
 
 
 def policy_of(output: PolicyOutput) -> Policy:
-    """The policy with logits, or of independent normals with mu and sigma."""
-    return Categorical(output) if isinstance(output, torch.Tensor) else DiagonalNormal(output)
-
-
-def stored_policy_of(output: PolicyOutput) -> Policy:
-    """As :func:`policy_of`; 1-D mu and sigma, as the collector stores them for one action dimension, get it back."""
-    if not isinstance(output, torch.Tensor) and output["mu"].dim() == 1:
+    """The policy with logits, or of independent normals with mu and sigma; these get back an action dimension of size
+    1, which a collector does not store.
+    """
+    if isinstance(output, torch.Tensor):
+        return Categorical(output)
+    if output["mu"].dim() == 1:
         output = {key: output[key].unsqueeze(-1) for key in ("mu", "sigma")}
-    return policy_of(output)
+    return DiagonalNormal(output)
 
 
 def weighted(value: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
@@ -87,18 +86,17 @@ def policy_parts(output: Any, action: Any, action_mask: Any = None) -> list[tupl
         action_mask: ``[B, N]`` (or a list of such), 0 where a discrete action is forbidden: its logit becomes minus
             infinity.
     """
-
-    def allowed(logit: Any, mask: torch.Tensor | None) -> Any:
-        if mask is None or not isinstance(logit, torch.Tensor):
-            return logit
-        return logit.masked_fill(usable_mask(mask) == 0, float("-inf"))
-
     if isinstance(action, Mapping):
         kind, args = action["action_type"], action["action_args"]
         kind = kind.squeeze(1) if kind.ndim == 2 else kind
-        return [(allowed(output["action_type"], action_mask), kind), (output["action_args"], args)]
-    if isinstance(output, (list, tuple)):
+        outputs, actions, masks = [output["action_type"], output["action_args"]], [kind, args], [action_mask, None]
+    elif isinstance(output, (list, tuple)):
         heads = action if isinstance(action, (list, tuple)) else action.unbind(-1)
-        masks = action_mask if isinstance(action_mask, (list, tuple)) else [action_mask] * len(output)
-        return [(allowed(part, mask), taken.flatten()) for part, taken, mask in zip(output, heads, masks, strict=True)]
-    return [(allowed(output, action_mask), action)]
+        outputs, actions = list(output), [head.flatten() for head in heads]
+        masks = list(action_mask) if isinstance(action_mask, (list, tuple)) else [action_mask] * len(outputs)
+    else:
+        outputs, actions, masks = [output], [action], [action_mask]
+    for index, mask in enumerate(masks):
+        if mask is not None and isinstance(outputs[index], torch.Tensor):
+            outputs[index] = outputs[index].masked_fill(usable_mask(mask) == 0, float("-inf"))
+    return list(zip(outputs, actions, strict=True))

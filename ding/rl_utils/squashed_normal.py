@@ -29,10 +29,7 @@ def squashed_sample(
     raw = mu + sigma * noise
     action = torch.tanh(raw)
     # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2 u)), without a difference of nearly equal numbers.
-    shrunk = (1 - action.square() + _REFERENCE_EPSILON).log() if reference_numerics else _log_slope(raw)
+    slope = 2.0 * (_LOG_2 - raw - F.softplus(-2.0 * raw))
+    shrunk = (1 - action.square() + _REFERENCE_EPSILON).log() if reference_numerics else slope
     density = -0.5 * noise.square() - sigma.log() - shrunk
     return action, density.sum(-1) - mu.shape[-1] * _LOG_ROOT_2PI
-
-
-def _log_slope(raw: torch.Tensor) -> torch.Tensor:
-    return 2.0 * (_LOG_2 - raw - F.softplus(-2.0 * raw))

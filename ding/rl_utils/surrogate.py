@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ding.rl_utils.policy_dist import policy_of, policy_parts, stored_policy_of, weighted
+from ding.rl_utils.policy_dist import policy_of, policy_parts, weighted
 from ding.utils.names import did_you_mean
 
 
@@ -63,7 +63,7 @@ def surrogate_loss(
     terms: list[Surrogate] = []
     for (output, taken), (old_output, _), (reference, _) in zip(*outputs):
         policy = policy_of(output)
-        logp, logp_old = policy.log_prob(taken), stored_policy_of(old_output).log_prob(taken)
+        logp, logp_old = policy.log_prob(taken), policy_of(old_output).log_prob(taken)
         ratio, entropy = (logp - logp_old).exp(), policy.entropy()
         if ratio.shape != adv.shape:
             ratio, entropy = ratio.mean(dim=1), entropy.mean(dim=1)
@@ -76,7 +76,7 @@ def surrogate_loss(
         policy_loss, entropy_loss = -weighted(objective, weight).mean(), weighted(entropy, weight).mean()
         kl_div = torch.zeros_like(policy_loss)
         if pretrained is not None:
-            kl_div = kl_estimate(logp - stored_policy_of(reference).log_prob(taken), kl_type)
+            kl_div = kl_estimate(logp - policy_of(reference).log_prob(taken), kl_type)
         with torch.no_grad():
             approx_kl, clipfrac = (logp_old - logp).mean(), ((ratio - 1).abs() > clip_ratio).float().mean()
         terms.append(Surrogate(policy_loss, entropy_loss, kl_div, approx_kl, clipfrac))

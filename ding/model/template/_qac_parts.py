@@ -16,7 +16,7 @@ from ding.model.common.encoder import ConvEncoder, DictEncoder
 from ding.model.common.head import RegressionHead, ReparameterizationHead
 from ding.model.common.shapes import ObsShape, as_shape
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES
-from ding.model.template.vac import check_mode
+from ding.model.template.vac import unknown_mode
 from ding.torch_utils.network.run_layers import run_layers
 from ding.utils.names import did_you_mean
 
@@ -35,7 +35,8 @@ class ActorCriticModes(nn.Module):
         Raises:
             ValueError: there is no such mode.
         """
-        check_mode(mode, self.mode)
+        if mode not in self.mode:
+            raise unknown_mode(mode, self.mode)
         output: dict[str, Any] = getattr(self, mode)(inputs)
         return output
 

@@ -11,7 +11,7 @@ from torch import nn
 from ding.model.common.head import RegressionHead
 from ding.model.common.shapes import Observation, ObsShape
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
-from ding.model.template.vac import RELU, actor_output, check_mode, check_widths, make_actor_head
+from ding.model.template.vac import RELU, actor_output, check_widths, make_actor_head, unknown_mode
 from ding.utils import MODEL_REGISTRY
 
 
@@ -60,7 +60,8 @@ class ACER(nn.Module):
         Raises:
             ValueError: there is no such mode.
         """
-        check_mode(mode, self.mode)
+        if mode not in self.mode:
+            raise unknown_mode(mode, self.mode)
         output: dict[str, Any] = getattr(self, mode)(x)
         return output
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from ding.model.common.head import RegressionHead
 from ding.model.common.shapes import as_shape
-from ding.model.template.vac import RELU, check_mode
+from ding.model.template.vac import RELU, unknown_mode
 from ding.torch_utils.network.run_layers import run_layers
 from ding.utils import MODEL_REGISTRY
 
@@ -190,7 +190,8 @@ class ATOC(nn.Module):
         Raises:
             ValueError: there is no such mode.
         """
-        check_mode(mode, self.mode)
+        if mode not in self.mode:
+            raise unknown_mode(mode, self.mode)
         output: dict[str, torch.Tensor] = getattr(self, mode)(inputs, **kwargs)
         return output
 

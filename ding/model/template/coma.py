@@ -11,7 +11,7 @@ from ding.model.common.shapes import ObsShape
 from ding.model.template._agent_q import agent_values
 from ding.model.template._drqn import DRQN
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES
-from ding.model.template.vac import check_mode
+from ding.model.template.vac import unknown_mode
 from ding.utils import MODEL_REGISTRY, squeeze
 
 
@@ -111,6 +111,7 @@ class COMA(nn.Module):
 
     def forward(self, inputs: Mapping[str, Any], mode: str) -> dict[str, Any]:
         """``compute_actor``: see :class:`COMAActorNetwork`; ``compute_critic``: see :class:`COMACriticNetwork`."""
-        check_mode(mode, self.mode)
+        if mode not in self.mode:
+            raise unknown_mode(mode, self.mode)
         output: dict[str, Any] = self.actor(inputs) if mode == "compute_actor" else self.critic(inputs)
         return output

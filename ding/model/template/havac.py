@@ -8,7 +8,7 @@ from torch import nn
 
 from ding.model.template.mavac import MAVAC
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, make_encoder
-from ding.model.template.vac import RELU, ActionShape, check_mode
+from ding.model.template.vac import RELU, ActionShape, unknown_mode
 from ding.torch_utils.network.rnn import RNNLayer
 from ding.utils import MODEL_REGISTRY
 from ding.utils.nested import map_together
@@ -84,7 +84,8 @@ class HAVACAgent(MAVAC):
             ``logit``, or ``{'mu', 'sigma'}``, and ``value``; with ``use_lstm`` also ``actor_next_state``,
             ``actor_hidden_state``, ``critic_next_state``, ``critic_hidden_state``.
         """
-        check_mode(mode, self.mode)
+        if mode not in self.mode:
+            raise unknown_mode(mode, self.mode)
         output: dict[str, Any] = {}
         if mode != "compute_critic":
             output.update(self._acted(inputs, inference))
@@ -179,7 +180,8 @@ class HAVAC(nn.Module):
 
         ``global_state`` may be one for all, ``[B, ...]``.
         """
-        check_mode(mode, self.mode)
+        if mode not in self.mode:
+            raise unknown_mode(mode, self.mode)
         if agent_idx is not None:
             output: dict[str, Any] = self.agent_models[agent_idx](inputs, mode, inference)
             return output

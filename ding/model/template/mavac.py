@@ -9,7 +9,7 @@ from torch import nn
 from ding.model.common.head import RegressionHead
 from ding.model.common.shapes import as_shape
 from ding.model.template.q_model import ACTION_MASK, encode
-from ding.model.template.vac import RELU, ActionShape, actor_output, check_mode, make_actor_head
+from ding.model.template.vac import RELU, ActionShape, actor_output, make_actor_head, unknown_mode
 from ding.utils import MODEL_REGISTRY
 
 # Finite, so that differences of the logits of forbidden actions are numbers.
@@ -81,7 +81,8 @@ class MAVAC(nn.Module):
         Raises:
             ValueError: there is no such mode.
         """
-        check_mode(mode, self.mode)
+        if mode not in self.mode:
+            raise unknown_mode(mode, self.mode)
         output: dict[str, Any] = getattr(self, mode)(x)
         return output
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from ding.model.common.shapes import Observation, ObsShape
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, encode, split_observation
-from ding.model.template.vac import RELU, VAC, ActionShape, check_mode
+from ding.model.template.vac import RELU, VAC, ActionShape, unknown_mode
 from ding.utils import MODEL_REGISTRY
 
 
@@ -67,7 +67,8 @@ class PPG(nn.Module):
         Raises:
             ValueError: there is no such mode.
         """
-        check_mode(mode, self.mode)
+        if mode not in self.mode:
+            raise unknown_mode(mode, self.mode)
         output: dict[str, Any] = getattr(self, mode)(x)
         return output
 

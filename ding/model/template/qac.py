@@ -26,7 +26,6 @@ from ding.model.template._qac_parts import (
     state_action,
     twins,
 )
-from ding.model.template.q_model import encode
 from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
 from ding.utils import MODEL_REGISTRY
 
@@ -107,7 +106,7 @@ class ContinuousQAC(ActorCriticModes):
         """Observations ``[B, *obs_shape]`` to ``action`` ``[B, N]``; to ``logit``, the list of ``mu`` and ``sigma``
         ``[B, N]``; or for a hybrid to ``logit`` ``[B, types]`` and ``action_args`` ``[B, M]``.
         """
-        features = _features(obs, self.actor_encoder)
+        features = self.actor_encoder(obs)
         if isinstance(self.actor_head, nn.ModuleList):
             types, args = self.actor_head
             return {
@@ -157,7 +156,7 @@ class ContinuousQAC(ActorCriticModes):
         return {"q_value": each_value(self.critic_head, self._critic_input(inputs), "pred")}
 
     def _critic_input(self, inputs: Mapping[str, Any]) -> torch.Tensor:
-        features, action = _features(inputs["obs"], self.critic_encoder), inputs["action"]
+        features, action = self.critic_encoder(inputs["obs"]), inputs["action"]
         if self.action_space == "hybrid":
             return torch.cat([features, inputs["logit"].softmax(dim=-1), action["action_args"]], dim=-1)
         return state_action(features, action)
@@ -202,14 +201,10 @@ class DiscreteQAC(ActorCriticModes):
 
     def compute_actor(self, obs: Observation) -> dict[str, Any]:
         """Observations ``[B, *obs_shape]`` to ``logit`` ``[B, N]``."""
-        return {"logit": run_head(self.actor_head, _features(obs, self.actor_encoder))["logit"]}
+        return {"logit": run_head(self.actor_head, self.actor_encoder(obs))["logit"]}
 
     def compute_critic(self, obs: Observation) -> dict[str, Any]:
         """Observations (or a dict that holds them under ``obs``) to ``q_value`` ``[B, N]``, or a list of two."""
         own = isinstance(self.obs_shape, Mapping) and self.obs_shape.keys() <= obs.keys()  # type: ignore[union-attr]
         obs = obs["obs"] if isinstance(obs, Mapping) and not own else obs
-        return {"q_value": each_value(self.critic_head, _features(obs, self.critic_encoder), "logit")}
-
-
-def _features(obs: Any, encoder: nn.Module) -> torch.Tensor:
-    return obs if isinstance(encoder, nn.Identity) else encode(obs, encoder)
+        return {"q_value": each_value(self.critic_head, self.critic_encoder(obs), "logit")}

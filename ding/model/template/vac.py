@@ -23,10 +23,9 @@ ActionShape = int | Sequence[int] | Mapping[str, int | Sequence[int]]
 RELU = nn.ReLU()
 
 
-def check_mode(mode: str, modes: Sequence[str]) -> None:
-    """Raise ``ValueError`` unless ``mode`` is one of ``modes``."""
-    if mode not in modes:
-        raise ValueError(f"mode {mode!r} is unknown.{did_you_mean(str(mode), modes)}")
+def unknown_mode(mode: str, modes: Sequence[str]) -> ValueError:
+    """Return the error of a ``mode`` that is none of ``modes``."""
+    return ValueError(f"mode {mode!r} is unknown.{did_you_mean(str(mode), modes)}")
 
 
 def make_actor_head(
@@ -92,15 +91,12 @@ def actor_output(head: nn.Module, features: torch.Tensor, action_mask: torch.Ten
     D]``, or for hybrid actions ``action_type`` (logits) and ``action_args`` (mu, sigma); and ``action_mask``, if any.
     """
     if isinstance(head, nn.ModuleList):
-        action_type, action_args = (_logit(part(features)) for part in head)
-        logit = {"action_type": action_type, "action_args": action_args}
+        outputs: Any = {name: part(features) for name, part in zip(("action_type", "action_args"), head)}
+        logit = {**outputs, "action_type": outputs["action_type"]["logit"]}
     else:
-        logit = _logit(head(features))
+        output = head(features)
+        logit = output.get("logit", output)
     return {"logit": logit} if action_mask is None else {"logit": logit, ACTION_MASK: action_mask}
-
-
-def _logit(output: Any) -> Any:
-    return output.get("logit", output) if isinstance(output, dict) else output
 
 
 @MODEL_REGISTRY.register("vac")
@@ -197,23 +193,24 @@ class VAC(nn.Module):
         Raises:
             ValueError: there is no such mode.
         """
-        check_mode(mode, self.mode)
+        if mode not in self.mode:
+            raise unknown_mode(mode, self.mode)
         output: dict[str, Any] = getattr(self, mode)(x)
         return output
 
     def compute_actor(self, x: Observation) -> dict[str, Any]:
         """Observation ``[B, *obs_shape]`` (or ``{'observation', 'action_mask'}``) to :func:`actor_output`."""
-        observation, action_mask = self._split(x)
+        observation, action_mask = (x, None) if isinstance(x, torch.Tensor) else self._split(x)
         return actor_output(self.actor_head, encode(observation, self.actor[0]), action_mask)
 
     def compute_critic(self, x: Observation) -> dict[str, Any]:
         """Observation to ``value`` ``[B]``."""
-        observation, _ = self._split(x)
+        observation = x if isinstance(x, torch.Tensor) else self._split(x)[0]
         return {"value": self.critic_head(encode(observation, self.critic[0]))["pred"]}
 
     def compute_actor_critic(self, x: Observation) -> dict[str, Any]:
         """Observation to the outputs of both."""
-        observation, action_mask = self._split(x)
+        observation, action_mask = (x, None) if isinstance(x, torch.Tensor) else self._split(x)
         features = encode(observation, self.actor[0])
         output = actor_output(self.actor_head, features, action_mask)
         if not self.share_encoder:

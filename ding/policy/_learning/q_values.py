@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
+from ding.rl_utils.policy_dist import weighted as weighted
 from ding.torch_utils.math_helper import usable_mask
 
 Network = Callable[[Any], Mapping[str, Any]]
@@ -57,11 +58,6 @@ def greedy(values: Any, mask: Any = None) -> Any:
         masks = mask if isinstance(mask, list) else [mask] * len(values)
         return [greedy(head, allowed) for head, allowed in zip(values, masks, strict=True)]
     return (values if mask is None else values.masked_fill(usable_mask(mask) <= 0, -torch.inf)).argmax(-1)
-
-
-def weighted(values: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """Return ``values`` ``[..., B]`` times ``weight`` ``[B]``; None weighs them alike."""
-    return values if weight is None else weight * values
 
 
 def mean_of(values: Values) -> torch.Tensor:

@@ -116,7 +116,8 @@ class SoftActorCriticPolicy(Policy):
             return {}
         loss = self._temperature.loss(log_prob, self._target_entropy)
         self._optimize(loss, self._optimizer_alpha, self._temperature)
-        self._temperature.clamp()
+        if not self._cfg.learn.log_space:
+            self._temperature.clamp()
         return {"alpha_loss": loss}
 
     @batched

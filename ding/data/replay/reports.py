@@ -102,6 +102,11 @@ class PeriodicThruputMonitor(OwnLocks):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_tb_logger": None}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was pushed, sampled or removed since the last report; such a period is not reported."""
+        return all(getattr(self.counters, name) == count for name, count in self.reported.items())
+
     def report(self) -> None:
         """Report now."""
         now = {name: int(getattr(self.counters, name)) for name in self.reported}
@@ -134,7 +139,7 @@ class PeriodicThruputMonitor(OwnLocks):
 def _report_periodically(monitor: "weakref.ref[PeriodicThruputMonitor]", stop: threading.Event, seconds: float) -> None:
     while not stop.wait(seconds):
         held = monitor()
-        if held is not None:
+        if held is not None and not held.is_idle:
             held.report()
         del held
 

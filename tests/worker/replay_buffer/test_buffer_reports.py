@@ -72,6 +72,31 @@ def test_throughput_monitor_reports_and_ends():
         PeriodicThruputMonitor("buf", {"seconds": 0}, lines, None)
 
 
+def test_a_period_in_which_nothing_happens_is_not_reported():
+    """The buffer of an agent stays open between two trainings, whose folder is complete."""
+    looked, looks = threading.Event(), []
+
+    class Watched(ThruputCounters):
+        @property
+        def pushed(self):
+            looks.append(None)
+            if len(looks) == 5:
+                looked.set()
+            return 0
+
+        @pushed.setter
+        def pushed(self, value):
+            pass
+
+    lines = Lines()
+    monitor = PeriodicThruputMonitor("buf", {"seconds": 0.01}, lines, None, Watched())
+    assert looked.wait(30)
+    monitor.counters.sampled += 1
+    assert lines.written.wait(30)
+    monitor.close()
+    assert len(lines.lines) == 1
+
+
 def test_throughput_monitor_properties():
     monitor = PeriodicThruputMonitor("buf", {"seconds": 3600}, Lines(), None)
     monitor.push_data_count, monitor.sample_data_count, monitor.remove_data_count, monitor.valid_count = 1, 2, 3, 4

@@ -10,9 +10,12 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+# Flag of a task of Linux that is in its exit.
+_PF_EXITING = 0x4
 _recent_ports: deque[int] = deque(maxlen=64)
 _ports_lock = threading.Lock()
 
@@ -40,6 +43,23 @@ def die_with_parent(signum: int) -> bool:
         return False
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
     return True
+
+
+def is_ending(pid: int) -> bool:
+    """Return whether a process of this user has ended, or is in the middle of it: its descriptors may be open then.
+
+    Only Linux shows the latter; elsewhere a process that its parent has not looked at yet counts as one that lives.
+    """
+    try:
+        os.kill(pid, 0)
+        if sys.platform != "linux":
+            return False
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return True
+    state, *fields = stat.rpartition(")")[2].split()
+    # After the state: parent, group, session, terminal, its group, flags.
+    return state in "ZX" or bool(int(fields[5]) & _PF_EXITING)
 
 
 def get_task_uid() -> str:

@@ -31,7 +31,7 @@ from ding.parallel.launch.run_dir import RunDir
 from ding.parallel.launch.signals import STOP_SIGNALS, first_asks
 from ding.utils.credentials import RUN_TOKEN_VARIABLE
 from ding.utils.own_code import OwnModule, import_in_child, own_code
-from ding.utils.system_helper import die_with_parent
+from ding.utils.system_helper import die_with_parent, is_ending
 
 logger = logging.getLogger("ding.entry")
 
@@ -39,7 +39,6 @@ ORPHAN_GRACE_S = 4
 _EXIT_GRACE_S = 3
 _MAX_UNSENT = 1000
 _FLUSH_S = 2.0
-_ORPHAN_NEWS_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class ChildSpec:
 
     Attributes:
         own_code: modules of the user's that a process imports first; filled when the spec is pickled.
+        launcher_pid: the process of the launcher; filled when the spec is pickled.
     """
 
     role: Role
@@ -58,9 +58,11 @@ class ChildSpec:
     peers: dict[str, Any]
     show_level: int = logging.WARNING
     own_code: tuple[OwnModule, ...] = ()
+    launcher_pid: int = 0
 
     def __reduce__(self) -> Any:
-        return _load_spec, (cloudpickle.dumps({**self.__dict__, "own_code": own_code()}),)
+        filled = {**self.__dict__, "own_code": own_code(), "launcher_pid": os.getpid()}
+        return _load_spec, (cloudpickle.dumps(filled),)
 
 
 def _load_spec(data: bytes) -> ChildSpec:
@@ -101,14 +103,15 @@ class RolePipe:
                 self._unsent.put(one, timeout=_FLUSH_S)
         self._sender.join(_FLUSH_S)
 
-    def is_orphaned(self, timeout_s: float) -> bool:
-        """Whether the launcher has ended, or does so in time.
+    def is_orphaned(self, launcher_pid: int) -> bool:
+        """Whether the launcher has ended; waits for the end of one that is in the middle of it.
 
-        The kernel is asked, since a busy machine may not have let the reader run.
+        The kernel is asked, since a busy machine may not have let the reader run. A launcher that was killed closes its
+        descriptors one after the other: it may have closed that which keeps the fork server alive, and not this pipe.
         """
         end = select.poll()
         end.register(self._connection, 0)  # what is reported in any case: that the other end is closed
-        return bool(end.poll(timeout_s * 1000))
+        return bool(end.poll(0)) or (is_ending(launcher_pid) and bool(end.poll()))
 
     def _send_all(self) -> None:
         while (message := self._unsent.get()) is not None:
@@ -151,8 +154,7 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     redirect_output(spec)
     # The start method of this process is not that of its own children, if it has any (queues of tensorboardX, envs).
     multiprocessing.set_start_method(None, force=True)
-    # The alarm ends the process in any case, even when a call into C code never returns.
-    pipe = RolePipe(connection, lambda: signal.alarm(ORPHAN_GRACE_S))
+    pipe = RolePipe(connection, lambda: _end_orphan(run_dir))
     context = RoleContext(spec.role, spec.run_dir, spec.token, spec.peers, pipe.send, spec.incarnation)
     _handle_signals(context)
     # For a process that is too busy to read the end of its pipe; the fork server in between dies with the launcher.
@@ -160,8 +162,8 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     os.environ[RUN_TOKEN_VARIABLE] = spec.token
     to_user = LogForwarder(pipe.send, spec.show_level)
     logging.getLogger("ding").addHandler(to_user)
-    pipe.begin(context)
     run_dir = RunDir.join(spec.run_dir)
+    pipe.begin(context)
     code, message = outcome_of(spec, context)
     if code and message is not None:
         # The launcher shows the traceback when it matters; here it is for the role's log.
@@ -169,8 +171,7 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
         logger.error("%s failed:\n%s", spec.role.name, message[1])
     pipe.finish(message)
     logging.shutdown()
-    # The kernel's SIGTERM at the death of the launcher may be quicker than the end of its last thread.
-    orphaned = pipe.is_orphaned(_ORPHAN_NEWS_S if context.stop.reason == "SIGTERM" else 0.0)
+    orphaned = pipe.is_orphaned(spec.launcher_pid)
     run_dir.leave(remove_if_last=orphaned)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -178,6 +179,24 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
         # A thread of a library that never ends must not keep a finished role alive.
         signal.alarm(_EXIT_GRACE_S)
     sys.exit(code)
+
+
+def _end_orphan(run_dir: RunDir) -> None:
+    """Give this process, whose launcher has ended, a few seconds for an orderly end, and then end it.
+
+    The folder of the run is left before, as this may be the last process in it. The alarm ends the process in any case,
+    even when a call into C code never returns and no other thread runs.
+    """
+
+    def end() -> None:
+        # Else the main thread is about to leave.
+        if run_dir.leave(remove_if_last=True):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    signal.alarm(ORPHAN_GRACE_S + _EXIT_GRACE_S)
+    timer = threading.Timer(ORPHAN_GRACE_S, end)
+    timer.daemon = True
+    timer.start()
 
 
 def redirect_output(spec: ChildSpec) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class RunDir:
     def __init__(self, path: Path, lock: int | None) -> None:
         self.path = path
         self._lock = lock
+        self._leaving = threading.Lock()
 
     @classmethod
     def create(cls, root: str | os.PathLike[str]) -> "RunDir":
@@ -68,16 +70,22 @@ class RunDir:
         _flock(descriptor, shared=True)
         return cls(Path(path), descriptor)
 
-    def leave(self, remove_if_last: bool) -> None:
-        """Leave the folder; with ``remove_if_last`` it is removed when no other process is in it."""
-        if self._lock is None:
-            return
-        descriptor, self._lock = self._lock, None
+    def leave(self, remove_if_last: bool) -> bool:
+        """Leave the folder; with ``remove_if_last`` it is removed when no other process is in it.
+
+        Returns:
+            False for all calls but the first, which may not have returned yet in another thread.
+        """
+        with self._leaving:
+            descriptor, self._lock = self._lock, None
+        if descriptor is None:
+            return False
         try:
             if remove_if_last and _flock(descriptor, shared=False):
                 shutil.rmtree(self.path, ignore_errors=True)
         finally:
             os.close(descriptor)
+        return True
 
     def remove(self) -> None:
         """Remove the folder, also when other processes are in it."""

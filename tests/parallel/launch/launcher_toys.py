@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
-from ding.parallel.launch import Launcher, PermanentRoleError, RestartRule, Role, RunDir
+from ding.parallel.launch import Launcher, PermanentRoleError, RestartRule, Role, RunDir, child
 from ding.utils.credentials import own_token
 
 QUICK = RestartRule(delay_s=0.05, max_delay_s=0.1)
@@ -29,6 +29,13 @@ def deaf(context):
     context.progress()
     while True:
         time.sleep(60)
+
+
+def deaf_orphan(context):
+    """Never stops, also not without a launcher; patience with orphans is short."""
+    child.ORPHAN_GRACE_S = 1
+    Path(context.run_dir, f"{context.name}.{context.incarnation}.pid").write_text(str(os.getpid()))
+    deaf(context)
 
 
 def raises(context):
@@ -159,12 +166,12 @@ def announces(context):
     context.stop.wait(60)
 
 
-def main(run_root, out, *preload):
-    """A launcher of its own: ``python launcher_toys.py ROOT OUT MODULES``."""
+def main(run_root, out, target="until_stopped", *preload):
+    """A launcher of its own: ``python launcher_toys.py ROOT OUT TARGET MODULES``."""
     os.makedirs(out, exist_ok=True)
     run_dir = RunDir.create(run_root)
-    roles = [Role(f"w{i}", until_stopped, out, QUICK) for i in range(2)]
-    roles.append(Role("c", until_stopped, out, QUICK, stop_phase=0))
+    roles = [Role(f"w{i}", globals()[target], out, QUICK) for i in range(2)]
+    roles.append(Role("c", globals()[target], out, QUICK, stop_phase=0))
     launcher = Launcher(roles, str(run_dir.path), out, "t" * 32, preload=preload)
     try:
         outcome = launcher.run()

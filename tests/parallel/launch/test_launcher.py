@@ -1,6 +1,7 @@
 """The launcher with toy roles in real processes: restarts, ends, signals, orphans."""
 
 import logging
+import multiprocessing
 import multiprocessing.forkserver
 import os
 import signal
@@ -14,6 +15,7 @@ import launcher_toys as toys
 import pytest
 
 from ding.parallel.launch import Launcher, RestartRule, Role, RoleEnd, RoleFailed, RunDir, memory_root, sweep
+from ding.parallel.launch.child import RolePipe
 from ding.utils.credentials import WorkerName, worker_token
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -227,7 +229,7 @@ def test_two_roles_of_one_name_are_refused(run_dir, tmp_path):
 class OwnLauncher:
     """`launcher_toys` as a process of its own, with three roles."""
 
-    def __init__(self, tmp_path, *preload):
+    def __init__(self, tmp_path, *preload, target="until_stopped"):
         # A short path: sockets lie in it.
         self._short = tempfile.TemporaryDirectory()
         self.runs, self.out, self.temporary = Path(self._short.name) / "runs", tmp_path / "out", tmp_path / "tmp"
@@ -235,7 +237,7 @@ class OwnLauncher:
         self.temporary.mkdir()
         paths = os.pathsep.join([str(Path(toys.__file__).parent), *sys.path])
         self.process = subprocess.Popen(
-            [sys.executable, toys.__file__, str(self.runs), str(self.out), *preload],
+            [sys.executable, toys.__file__, str(self.runs), str(self.out), target, *preload],
             stderr=subprocess.DEVNULL,
             env={**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": paths},
         )
@@ -301,6 +303,38 @@ def test_the_children_of_a_killed_launcher_are_gone_and_so_is_the_run_folder(own
     own.wait_for_no_run_dir()
     assert len(list(own.out.glob("*.stopped"))) == 3
     assert list(own.temporary.iterdir()) == []
+
+
+def test_orphans_that_never_stop_leave_no_run_folder(tmp_path):
+    launcher = OwnLauncher(tmp_path, target="deaf_orphan")
+    try:
+        launcher.process.kill()
+        launcher.process.wait(30)
+        launcher.wait_for_all_gone()
+        assert list(launcher.runs.iterdir()) == []
+    finally:
+        launcher.close()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_a_role_waits_for_the_end_of_a_launcher_that_is_in_the_middle_of_it():
+    """Until a launcher that was killed has closed the pipe, its roles do not know whether it will come back."""
+    ours, theirs = multiprocessing.Pipe()
+    pipe = RolePipe(theirs, lambda: None)
+    assert not pipe.is_orphaned(os.getpid())
+    ending = subprocess.Popen([sys.executable, "-c", ""])
+    # Ended, and not looked at yet: as one that still has to close some of its descriptors.
+    os.waitid(os.P_PID, ending.pid, os.WEXITED | os.WNOWAIT)
+    found = []
+    asks = threading.Thread(target=lambda: found.append(pipe.is_orphaned(ending.pid)))
+    asks.start()
+    stat = Path(f"/proc/self/task/{asks.native_id}/stat")
+    wait_for(lambda: found or stat.read_text().rpartition(")")[2].split()[0] == "S")
+    assert not found
+    ours.close()
+    asks.join(30)
+    assert found == [True]
+    ending.wait()
 
 
 def test_a_signal_while_the_fork_server_still_imports_ends_the_run(tmp_path):

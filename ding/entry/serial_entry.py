@@ -31,6 +31,7 @@ from ding.entry.view.failure import failures_logged
 from ding.entry.view.status import UNBOUNDED, RunStatus, write_run_result
 from ding.entry.view.status_file import StatusFile
 from ding.entry.view.views import RunView, console_lines, make_view
+from ding.league.player import eval_opponents
 from ding.parallel.launch.signals import RunInterrupted
 from ding.policy import Policy
 from ding.utils import get_rank
@@ -242,9 +243,17 @@ def load_input(input_cfg: InputConfig | None, commanded: bool = False) -> tuple[
 
 
 def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]:
-    """The part of a parallel config that one process needs to play its policy; a serial config as it is."""
+    """The part of a parallel config that one process needs to play its policy; a serial config as it is.
+
+    A policy of a game of two players plays the hardest opponent of its evaluations, unless ``env.eval_opponent`` is
+    given.
+    """
     if "comm_learner" not in create:
         return main, create
+    if dig(create, "commander").get("type") == "one_vs_one" and main.get("env", {}).get("eval_opponent") is None:
+        league = dig(main, "policy", "other", "commander", "league")
+        kind = next(iter(league.get("active_players") or ["naive_sp_player"]))
+        main.setdefault("env", EasyDict()).eval_opponent = eval_opponents(league.get(kind) or {})[-1]
     parts = ("learner", "collector", "commander", "comm_learner", "comm_collector")
     create = EasyDict({name: section for name, section in create.items() if name not in parts})
     main.policy = without_workers(main.get("policy", {}))

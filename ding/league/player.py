@@ -83,7 +83,7 @@ class ActivePlayer(Player):
             if branch is None:
                 raise KeyError(f"{self._name} has no branch {name!r} to choose opponents by")
             self._branches[name] = branch
-        self._eval_opponent_difficulty = list(self._cfg.get("eval_opponent_difficulty") or ["RULE_BASED"])
+        self._eval_opponent_difficulty = eval_opponents(self._cfg)
         self._eval_opponent_index = 0
 
     def is_trained_enough(self, select_fn: Callable[[Player], bool] | None = None) -> bool:
@@ -154,6 +154,11 @@ class ActivePlayer(Player):
         self.total_agent_step, self._last_enough_step = int(state["step"]), int(state["enough"])
         self._eval_opponent_index = int(state["difficulty"])
         self.rating = PlayerRating(*state["rating"])
+
+
+def eval_opponents(player_cfg: Mapping[str, Any]) -> list[str]:
+    """Return the opponents of a player's evaluations, the weaker ones first."""
+    return list(player_cfg.get("eval_opponent_difficulty") or ["RULE_BASED"])
 
 
 def create_player(cfg: Mapping[str, Any], player_type: str, *args: Any, **kwargs: Any) -> Player:

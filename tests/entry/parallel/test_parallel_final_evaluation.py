@@ -107,6 +107,11 @@ def test_a_game_of_two_players_ends_with_its_last_opponent(tmp_path, monkeypatch
     last = EvaluationResult(-20.0, 0.0, -20.0, -20.0, 5, train_iter=3, opponent="GREEDY")
     end = evaluated_at_end(replace(status(last), stop_value=-100.0), main, create, 0, CHECKPOINT)
     assert (end.last_evaluation.train_iter, end.last_evaluation.opponent) == (8, "GREEDY")
+    # By the command line it plays the hardest opponent of the league.
+    returns = [evaluate((main, create), seed=0, load_path=CHECKPOINT).mean]
+    for main.env.eval_opponent in ("RULE_BASED", "RANDOM"):
+        returns.append(evaluate((main, create), seed=0, load_path=CHECKPOINT).mean)
+    assert returns[0] == returns[1] != returns[2]
     main.env.eval_opponent = "GREEDY"
     assert end.last_return == evaluate((main, create), seed=0, load_path=CHECKPOINT).mean
     # The commander knows whether a harder opponent is left.

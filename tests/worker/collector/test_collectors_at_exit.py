@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 SCRIPT = """
 import sys
 
@@ -44,14 +42,11 @@ settings.update(stop_value=1e9, n_episode=2)
 evaluator = InteractionSerialEvaluator(settings, envs(SyncSubprocessEnvManager), policy.eval_mode)
 evaluator.eval(train_iter=0)
 print("done")
-sys.exit(int(sys.argv[1]))
+sys.exit(3)
 """
 
 
-@pytest.mark.parametrize("code", [0, 3])
-def test_nothing_is_written_at_exit(code, tmp_path):
+def test_nothing_is_written_at_exit(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    run = subprocess.run(
-        [sys.executable, "script.py", str(code)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert (run.returncode, run.stderr, run.stdout.splitlines()[-1]) == (code, "", "done")
+    run = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert (run.returncode, run.stderr, run.stdout.splitlines()[-1]) == (3, "", "done")

@@ -10,9 +10,8 @@ from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam, clipping_sgd
-from ding.policy._learning.q_values import Network
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out, transition_of
+from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
 from ding.torch_utils import SGD, Adam
@@ -20,46 +19,10 @@ from ding.torch_utils.loss import LabelSmoothCELoss
 from ding.utils import POLICY_REGISTRY
 from ding.utils.names import did_you_mean
 
-_LOSSES: dict[str, Callable[..., torch.Tensor]] = {"l1_loss": functional.l1_loss, "mse_loss": functional.mse_loss}
+_DISTANCES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {"l1_loss": torch.abs, "mse_loss": torch.square}
 _OPTIMIZERS = ("SGD", "Adam")
-# Targets at or beyond it are those that a squashed action hardly reaches.
+# Predictions at or beyond it are those that a squashed action hardly reaches.
 _TANH_LIMIT = torch.tanh(torch.tensor(1.0)).item()
-
-
-def discrete_bc_loss(network: Network, batch: Mapping[str, Any], smooth: float = 0.0) -> torch.Tensor:
-    """Cross entropy of the demonstrated actions.
-
-    Args:
-        network: observations to ``logit`` ``[B, actions]``.
-        batch: ``obs`` ``[B, ...]``; ``action`` int64 ``[B]``.
-        smooth: the share of the target that goes to all actions alike.
-    """
-    logit = network(batch["obs"])["logit"]
-    return (
-        LabelSmoothCELoss(smooth)(logit, batch["action"])
-        if smooth
-        else functional.cross_entropy(logit, batch["action"])
-    )
-
-
-def continuous_bc_loss(
-    network: Network, batch: Mapping[str, Any], loss_type: str = "l1_loss", tanh_mask: bool = False
-) -> torch.Tensor:
-    """Absolute or squared distance from the demonstrated actions.
-
-    Args:
-        network: observations to ``action`` ``[B, D]``.
-        batch: ``obs`` ``[B, ...]``; ``action`` ``[B, D]``.
-        loss_type: ``l1_loss`` or ``mse_loss``.
-        tanh_mask: leave out the entries whose prediction lies beyond ``tanh(1)``, unless that were more than 80 %.
-    """
-    prediction = network(batch["obs"])["action"]
-    errors = _LOSSES[loss_type](prediction, batch["action"].reshape(prediction.shape), reduction="none")
-    if not tanh_mask:
-        return errors.mean()
-    inside = (prediction.detach().abs() < _TANH_LIMIT).float()
-    kept = torch.where(inside.mean() < 0.2, torch.ones_like(inside), inside)
-    return (errors * kept).sum() / kept.sum()
 
 
 class EpochRates:
@@ -146,8 +109,8 @@ class BehaviourCloningPolicy(Policy):
 
     def _init_learn(self) -> None:
         learn = self._cfg.learn
-        if self._cfg.loss_type not in _LOSSES:
-            hint = did_you_mean(str(self._cfg.loss_type), _LOSSES)
+        if self._cfg.loss_type not in _DISTANCES:
+            hint = did_you_mean(str(self._cfg.loss_type), _DISTANCES)
             raise PolicyConfigError(f"policy.loss_type: {self._cfg.loss_type!r} is unknown.{hint}")
         if self._cfg.continuous and getattr(self._model, "action_space", "regression") != "regression":
             raise PolicyConfigError("policy.model.action_space: behaviour cloning learns actions, use 'regression'")
@@ -172,26 +135,38 @@ class BehaviourCloningPolicy(Policy):
         return learn.decay_rate ** ((epoch - learn.warmup_epoch) // learn.decay_epoch)
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Any:
         """One update on B samples with ``obs`` and ``action``.
 
         Returns:
             ``cur_lr, total_loss`` and with ``show_accuracy`` ``accuracy`` (floats).
         """
-        batch = self._tensors(data)
-        self._model.train()
-        learn = self._cfg.learn
+        return self._learn(data)
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One step towards the demonstrated actions ``a``.
+
+        Discrete: the cross entropy of ``a``, and with ``ce_label_smooth`` of targets of which a tenth goes to all
+        actions alike. Continuous: ``mean |pi(s) - a|``, or of squares (``loss_type``); with ``tanh_mask`` over the
+        entries with ``|pi(s)| < tanh(1)``, unless these are less than 20 %.
+        """
+        learn, action, output = self._cfg.learn, batch["action"], self._model(batch["obs"])
+        numbers = {}
         if self._cfg.continuous:
-            loss = continuous_bc_loss(self._model, batch, self._cfg.loss_type, learn.tanh_mask)
+            prediction = output["action"]
+            error = _DISTANCES[self._cfg.loss_type](prediction - action.reshape(prediction.shape))
+            kept = torch.ones_like(error)
+            if learn.tanh_mask:
+                inside = (prediction.detach().abs() < _TANH_LIMIT).float()
+                kept = torch.where(inside.mean() < 0.2, kept, inside)
+            loss = (error * kept).sum() / kept.sum()
         else:
-            loss = discrete_bc_loss(self._model, batch, 0.1 if learn.ce_label_smooth else 0.0)
-        numbers = {"total_loss": loss.detach()}
-        if learn.show_accuracy and not self._cfg.continuous:
-            with torch.no_grad():
-                chosen = self._model(batch["obs"])["logit"].argmax(-1)
-            numbers["accuracy"] = (chosen == batch["action"]).float().mean()
+            logit = output["logit"]
+            loss = (LabelSmoothCELoss(0.1) if learn.ce_label_smooth else functional.cross_entropy)(logit, action)
+            if learn.show_accuracy:
+                numbers["accuracy"] = (logit.argmax(-1) == action).float().mean()
         self._optimize(loss, self._optimizer, self._model)
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **read_out(numbers)}
+        return {"total_loss": loss, **numbers}
 
     def _monitor_vars_learn(self) -> list[str]:
         accuracy = ["accuracy"] if self._cfg.learn.show_accuracy and not self._cfg.continuous else []

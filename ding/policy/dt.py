@@ -1,7 +1,7 @@
 """Decision transformer: actions that lead to a wanted return (Chen et al. 2021, arXiv:2106.01345)."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from ding.data.columns import row_list, stack_rows
 from ding.data.roles import StateDict
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
 from ding.utils import POLICY_REGISTRY
 from ding.utils.nested import map_nested
@@ -22,23 +21,7 @@ from ding.utils.nested import map_nested
 _DECAYING = (torch.nn.Linear, torch.nn.Conv2d)
 _IMAGE_BETAS = (0.9, 0.95)
 _NO_COLLECT = "dt learns from a data set (serial_pipeline_offline, ding -m serial_offline) and does not collect"
-Network = Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
-
-
-def dt_loss(network: Network, batch: Sequence[torch.Tensor], continuous: bool) -> torch.Tensor:
-    """Squared error (continuous) or cross entropy of the predicted actions, over the steps that there are.
-
-    Args:
-        network: a :class:`ding.model.DecisionTransformer`.
-        batch: ``timesteps`` int64 ``[B, T]``, ``states`` ``[B, T, S]``, ``actions`` ``[B, T, 1]`` or ``[B, T, A]``,
-            ``returns_to_go`` ``[B, T]`` or ``[B, T, 1]``, ``mask`` ``[B, T]`` (1: a step, 0: padding).
-    """
-    timesteps, states, actions, returns_to_go, mask = batch
-    _, predicted, _ = network(timesteps, states, actions, returns_to_go)
-    there = mask > 0
-    if continuous:
-        return F.mse_loss(predicted[there], actions[there])
-    return F.cross_entropy(predicted[there], actions.reshape(mask.shape)[there].long())
+_WINDOW = ("timesteps", "states", "actions", "returns_to_go", "mask")
 
 
 @POLICY_REGISTRY.register("dt")
@@ -135,7 +118,7 @@ class DTPolicy(Policy):
         """Whether states go through an encoder: images and dicts."""
         return getattr(self._model, "state_encoder", None) is not None
 
-    def _forward_learn(self, data: Sequence[Any]) -> dict[str, Any]:
+    def _forward_learn(self, data: Sequence[Any]) -> Any:
         """One update on B windows: a list of B tuples ``(timesteps, states, actions, returns_to_go, mask)``, or the
         list of the five tensors with a leading B.
 
@@ -145,20 +128,33 @@ class DTPolicy(Policy):
         Raises:
             PolicyDataError: the samples are no such windows.
         """
-        self._model.train()
-        loss = dt_loss(self._model, self._windows(data), self._continuous)
-        lr = self._optimizer.param_groups[0]["lr"]
-        self._optimize(loss, self._optimizer, self._model, self._max_norm)
+        result = self._learn(data)
         self._scheduler.step()
-        numbers = read_out({"action_loss": loss})
-        return {"cur_lr": lr, **numbers, "total_loss": numbers["action_loss"]}
+        return result
 
-    def _windows(self, data: Sequence[Any]) -> list[Any]:
-        stacked = len(data) == 5 and isinstance(data[0], torch.Tensor)
-        if not stacked and not all(isinstance(one, (tuple, list)) and len(one) == 5 for one in data):
-            raise PolicyDataError("dt learns from windows (timesteps, states, actions, returns_to_go, mask)")
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One step on the squared error (continuous) or the cross entropy of the actions that the network predicts from
+        the states, actions and returns-to-go until then, over the steps that there are.
+        """
+        actions, there = batch["actions"], batch["mask"] > 0
+        _, predicted, _ = self._model(batch["timesteps"], batch["states"], actions, batch["returns_to_go"])
+        if self._continuous:
+            loss = F.mse_loss(predicted[there], actions[there])
+        else:
+            loss = F.cross_entropy(predicted[there], actions.reshape(there.shape)[there].long())
+        self._optimize(loss, self._optimizer, self._model, self._max_norm)
+        return {"action_loss": loss, "total_loss": loss}
+
+    def _learn_batch(self, data: Sequence[Any], weighted: bool | None = None) -> dict[str, Any]:
+        """Return B windows of T steps as tensors on the device: ``timesteps`` int64 ``[B, T]``, ``states`` ``[B, T,
+        S]``, ``actions`` ``[B, T, 1]`` or ``[B, T, A]``, ``returns_to_go`` ``[B, T]`` or ``[B, T, 1]`` and ``mask``
+        ``[B, T]`` (1: a step, 0: padding).
+        """
+        stacked = len(data) == len(_WINDOW) and isinstance(data[0], torch.Tensor)
+        if not stacked and not all(isinstance(one, (tuple, list)) and len(one) == len(_WINDOW) for one in data):
+            raise PolicyDataError(f"dt learns from windows ({', '.join(_WINDOW)})")
         fields = data if stacked else [stack_rows(map_nested(torch.as_tensor, list(field))) for field in zip(*data)]
-        return self._placed(fields)
+        return dict(zip(_WINDOW, self._placed(fields), strict=True))
 
     def _placed(self, fields: Sequence[Any]) -> list[Any]:
         return map_nested(lambda x: x.to(self._device), list(fields))

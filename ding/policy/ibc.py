@@ -1,48 +1,20 @@
 """Implicit behaviour cloning: the action of least energy (Florence et al. 2021, arXiv:2109.00137)."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
-from ding.model.template.ebm import MCMC, StochasticOptimizer, create_stochastic_optimizer
+from ding.model.template.ebm import MCMC, create_stochastic_optimizer
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy.bc import BehaviourCloningPolicy
-from ding.policy.common_utils import network_columns, read_out
+from ding.policy.common_utils import network_columns
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
-
-
-def ebm_loss(
-    network: torch.nn.Module, search: StochasticOptimizer, obs: torch.Tensor, action: torch.Tensor
-) -> dict[str, torch.Tensor]:
-    """Cross entropy of the demonstrated actions among others, by ``softmax(-energy)``; for Langevin dynamics also the
-    penalty of steep energies.
-
-    Args:
-        network: see :class:`ding.model.template.ebm.EBM`.
-        search: draws the other actions.
-        obs: ``[B, O]``.
-        action: ``[B, N]``.
-
-    Returns:
-        ``ebm_loss`` and perhaps ``grad_penalty``, each 0-d.
-    """
-    repeated, negatives = search.sample(obs, network)
-    candidates = torch.cat([action.unsqueeze(1), negatives], dim=1)
-    repeated = torch.cat([repeated[:, :1], repeated], dim=1)
-    order = torch.rand(candidates.shape[:2]).argsort(dim=1).to(candidates.device)
-    candidates = candidates.gather(1, order.unsqueeze(-1).expand_as(candidates))
-    place = (order == 0).long().argmax(dim=1)
-    logit = -network(repeated, candidates)
-    # The energies of an autoregressive network: for each dimension of the action.
-    losses = {"ebm_loss": F.cross_entropy(logit, place if logit.ndim == 2 else place.unsqueeze(1).expand(action.shape))}
-    if isinstance(search, MCMC):
-        losses["grad_penalty"] = search.grad_penalty(repeated, candidates, network)
-    return losses
 
 
 @POLICY_REGISTRY.register("ibc")
@@ -92,26 +64,47 @@ class IBCPolicy(BehaviourCloningPolicy):
         self._bounds = torch.as_tensor(state["action_bounds"], dtype=torch.float32)
         self._search.set_action_bounds(self._bounds)
 
+    def _init_learn(self) -> None:
+        super()._init_learn()
+        graphs = self._compiled_updates.graphs
+        if graphs.enabled:
+            graphs.give_up("a graph would keep the action bounds with which it was recorded")
+
     def _make_optimizer(self) -> Adam:
         learn, optim = self._cfg.learn, self._cfg.learn.optim
         options = {"lr": optim.learning_rate, "weight_decay": optim.weight_decay, "betas": (optim.beta1, optim.beta2)}
         return clipping_adam(self._model.parameters(), learn, optim_type="adamw", **options)
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Any:
         """One update on B samples with ``obs`` and ``action``.
 
         Returns:
             ``cur_lr, total_loss, ebm_loss`` and with Langevin dynamics ``grad_penalty`` (floats).
         """
-        batch = self._tensors(data)
-        self._model.train()
+        return self._learn(data)
+
+    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        """One step on ``mean -log p(a)``, where ``p = softmax(-E(s, .))`` over the demonstrated action ``a`` and others
+        that the search draws (InfoNCE); with Langevin dynamics, plus a penalty of steep energies.
+        """
         obs = batch["obs"].reshape(len(batch["obs"]), -1)
-        losses = ebm_loss(self._model, self._search, obs, batch["action"].reshape(len(obs), -1))
+        action = batch["action"].reshape(len(obs), -1)
+        repeated, negatives = self._search.sample(obs, self._model)
+        candidates = torch.cat([action.unsqueeze(1), negatives], dim=1)
+        repeated = torch.cat([repeated[:, :1], repeated], dim=1)
+        order = torch.rand(candidates.shape[:2]).argsort(dim=1).to(candidates.device)
+        candidates = candidates.gather(1, order.unsqueeze(-1).expand_as(candidates))
+        place = (order == 0).long().argmax(dim=1)
+        logit = -self._model(repeated, candidates)
+        if logit.ndim > 2:  # of an autoregressive network: the energies for each dimension of the action
+            place = place.unsqueeze(1).expand(action.shape)
+        losses = {"ebm_loss": functional.cross_entropy(logit, place)}
+        if isinstance(self._search, MCMC):
+            losses["grad_penalty"] = self._search.grad_penalty(repeated, candidates, self._model)
         total = torch.stack([*losses.values()]).sum()
         self._optimize(total, self._optimizer, self._model)
-        numbers = read_out({"total_loss": total, **losses})
-        return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
+        return {"total_loss": total, **losses}
 
     def _monitor_vars_learn(self) -> list[str]:
         penalty = ["grad_penalty"] if isinstance(self._search, MCMC) else []

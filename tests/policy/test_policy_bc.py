@@ -10,7 +10,6 @@ import torch
 from ding.data import EnvBatch, TransitionBatch
 from ding.model import ContinuousBC, DiscreteBC
 from ding.policy import BCCommandModePolicy, BehaviourCloningPolicy
-from ding.policy.bc import continuous_bc_loss
 from ding.policy.errors import PolicyConfigError
 from ding.utils import deep_merge_dicts
 
@@ -63,15 +62,40 @@ def test_a_batch_of_one_and_the_options():
     assert math.isfinite(adam.learn_mode.forward(samples(False))["total_loss"])
 
 
-def test_targets_beyond_the_limit_are_left_out_unless_they_are_most():
-    def network(obs: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"action": obs}
+class Echo(torch.nn.Module):
+    """Predicts the observation."""
 
-    batch = {"obs": torch.tensor([[0.0, 0.5, 0.9, -0.9]]), "action": torch.tensor([[1.0, 0.5, 0.0, 0.0]])}
-    assert float(continuous_bc_loss(network, batch)) == pytest.approx(2.8 / 4)
-    assert float(continuous_bc_loss(network, batch, tanh_mask=True)) == pytest.approx(1.0 / 2)
-    batch["obs"] = torch.full((1, 4), 0.9)
-    assert float(continuous_bc_loss(network, batch, tanh_mask=True)) == pytest.approx((0.1 + 0.4 + 0.9 + 0.9) / 4)
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = torch.nn.Parameter(torch.zeros(()))
+
+    def forward(self, obs: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"action": obs + self.shift}
+
+
+@pytest.mark.parametrize(
+    ("seen", "tanh_mask", "loss"),
+    [
+        ([0.0, 0.5, 0.9, -0.9], False, 2.8 / 4),
+        ([0.0, 0.5, 0.9, -0.9], True, 1.0 / 2),
+        ([0.9, 0.9, 0.9, 0.9], True, (0.1 + 0.4 + 0.9 + 0.9) / 4),
+    ],
+)
+def test_targets_beyond_the_limit_are_left_out_unless_they_are_most(seen, tanh_mask, loss):
+    settings = {"continuous": True, "model": {"obs_shape": 4, "action_shape": 4}, "learn": {"tanh_mask": tanh_mask}}
+    cfg = deep_merge_dicts(BehaviourCloningPolicy.default_config(), settings)
+    policy = BehaviourCloningPolicy(cfg, model=Echo(), enable_field=["learn"])
+    sample = {"obs": torch.tensor(seen), "action": torch.tensor([1.0, 0.5, 0.0, 0.0])}
+    assert policy.learn_mode.forward([sample])["total_loss"] == pytest.approx(loss)
+
+
+def test_recorded_updates_give_the_numbers_of_eager_ones():
+    learn = {"optimizer": "Adam", "learning_rate": 1e-2, "show_accuracy": True}
+    eager, recorded = (make(learn={**learn, "compile": setting}) for setting in (False, "record"))
+    for _ in range(3):
+        expected = eager.learn_mode.forward(samples(False))
+        assert recorded.learn_mode.forward(samples(False)) == pytest.approx(expected, rel=1e-4)
+    assert recorded.learn_mode.get_attribute("compiled_updates").graphs.num_runs == 3
 
 
 def test_the_learning_rate_warms_up_and_decays_by_epochs():

@@ -1,6 +1,8 @@
 """Implicit behaviour cloning: networks, the numbers of the first learn steps, the search for actions of low energy."""
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,13 +29,13 @@ def filled(model: Any) -> Any:
     return model
 
 
-def make(kind: str, cls: type = IBCPolicy, **search: Any) -> Any:
+def make(kind: str, cls: type = IBCPolicy, learn: Mapping[str, Any] = MappingProxyType({}), **search: Any) -> Any:
     torch.manual_seed(0)
     search = {"type": kind, **search}
     model = {
         "obs_shape": 4, "action_shape": 2, "hidden_size": 16, "hidden_layer_num": 2, "stochastic_optim": search,
     }  # fmt: skip
-    return cls(deep_merge_dicts(cls.default_config(), {"model": model}))  # type: ignore[attr-defined]
+    return cls(deep_merge_dicts(cls.default_config(), {"model": model, "learn": {**learn}}))  # type: ignore[attr-defined]
 
 
 def samples() -> list[dict[str, Any]]:
@@ -141,6 +143,18 @@ def test_it_acts_in_the_bounds_of_its_data_set_and_does_not_collect():
     assert ((bounds[0] <= action) & (action <= bounds[1])).all()
     with pytest.raises(NotImplementedError, match="serial_pipeline_offline"):
         policy.collect_mode.forward(EnvBatch(np.arange(1), wave((1, 4), 0.0).numpy()))
+
+
+def test_new_action_bounds_hold_for_the_next_update_also_where_updates_are_recorded(caplog):
+    results = []
+    for setting in (False, "record"):
+        policy = make("dfo", learn={"compile": setting})
+        torch.manual_seed(0)
+        policy.learn_mode.forward(samples())
+        policy.load_data_statistics({"action_bounds": [[-9.0, -9.0], [9.0, 9.0]]})
+        results.append(policy.learn_mode.forward(samples()))
+    assert results[0] == pytest.approx(results[1])
+    assert "the action bounds" in caplog.text
 
 
 def test_action_bounds_of_the_data_set_are_in_the_checkpoint():

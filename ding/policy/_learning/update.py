@@ -92,9 +92,10 @@ class Learning:
             PolicyDataError: the samples have not the rewards of ``policy.nstep`` steps.
         """
         batch, own = self._tensors(data, weighted), vars(self)
-        gamma, nstep, done = own.get("_gamma"), own.get("_nstep", 1), batch["done"]
+        gamma, nstep = own.get("_gamma"), own.get("_nstep", 1)
         if gamma is None:
             return batch
+        done = batch["done"]
         if nstep > 1:
             batch["reward_1"] = batch["reward"][..., 0]
             batch["reward"] = discounted_sum(batch["reward"], gamma, nstep)

@@ -33,6 +33,10 @@ BUFFER_FIELDS = (
 # What a network sees. They keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _OBSERVATIONS = frozenset({"obs", "next_obs", "next_obs_1"})
 _ALWAYS_FLAT = frozenset({"value", "adv", "return", "done", "value_gamma", "priority_IS", "IS"})
+_WHOLE_EPISODES = (
+    "the samples are whole episodes, but this policy learns from transitions: an episode buffer needs a loop that "
+    "makes transitions of what it samples, as with hindsight relabelling; else take another replay_buffer"
+)
 # Fields ``[B, A, ...]`` of a policy for A agents.
 _OF_AGENTS = frozenset({"action", "value", "adv"})
 
@@ -73,13 +77,13 @@ def default_preprocess_learn(
     if len(data) == 0:
         raise PolicyDataError("cannot learn from a batch of zero samples")
     if not isinstance(data, TransitionBatch) and isinstance(data[0], list):
-        raise PolicyDataError(
-            "the samples are whole episodes, but this policy learns from transitions: an episode buffer needs a loop "
-            "that makes transitions of what it samples, as with hindsight relabelling; else take another replay_buffer"
-        )
+        raise PolicyDataError(_WHOLE_EPISODES)
     columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
     kept = {key: value for key, value in columns.items() if key not in skip}
-    batch = {key: (network_columns if key in _OBSERVATIONS else _to_tensor)(kept[key], device) for key in kept}
+    batch = {}
+    for key, value in kept.items():
+        of_network = network_tensor if isinstance(value, (torch.Tensor, np.ndarray)) else network_columns
+        batch[key] = (of_network if key in _OBSERVATIONS else _to_tensor)(value, device)
     discrete = getattr(batch.get("action"), "dtype", None) is torch.int64
     flat = batch.keys() - _OBSERVATIONS if discrete else batch.keys() & _ALWAYS_FLAT
     if agent_axis:

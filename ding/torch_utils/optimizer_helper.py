@@ -457,16 +457,6 @@ class SGD(RecordableOptimizer, torch.optim.SGD):
         super().__init__(_groups(params), lr=lr, momentum=momentum, weight_decay=weight_decay)
 
 
-def limited_step(optimizer: Optimizer, model: nn.Module, max_grad_norm: float | None) -> torch.Tensor | None:
-    """One step on the gradients of ``model``, whose 2-norm is limited; returns what it was, or ``None``."""
-    if max_grad_norm is not None and isinstance(optimizer, RecordableOptimizer):
-        optimizer.step(max_grad_norm=max_grad_norm)
-        return optimizer.grad_norm
-    norm = None if max_grad_norm is None else nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
-    optimizer.step()
-    return norm
-
-
 def record_step(optimizer: Optimizer, loss: torch.Tensor, max_grad_norm: float | None) -> torch.Tensor | None:
     """:meth:`RecordableOptimizer.record_step`.
 

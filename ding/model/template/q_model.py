@@ -100,8 +100,11 @@ class QModel(nn.Module):
         return output
 
     def encode(self, observation: Observation) -> torch.Tensor:
-        """Features of an observation without its mask."""
-        return encode(observation, self.encoder)
+        """Features of an observation without its mask, as :func:`encode` makes them."""
+        if not isinstance(observation, torch.Tensor):
+            features: torch.Tensor = self.encoder(observation)
+            return features
+        return run_layers((self.encoder,), observation)
 
     def array_logit(self, obs: object) -> np.ndarray | None:
         """The Q values by numpy and without gradients: float32 ``[N, features]`` to float32 ``[N, actions]``.

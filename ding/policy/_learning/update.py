@@ -24,7 +24,7 @@ from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, re
 from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyDataError
 from ding.torch_utils.graph.recording import current_recording
-from ding.torch_utils.optimizer_helper import limited_step, record_step
+from ding.torch_utils.optimizer_helper import RecordableOptimizer, record_step
 
 _UNWEIGHTED = (*BUFFER_FIELDS, "IS")
 
@@ -181,7 +181,15 @@ class Learning:
             loss.backward()
             if self._multi_gpu:
                 self.sync_gradients(model)
-        return limited_step(optimizer, model, max_grad_norm)
+        if max_grad_norm is None:
+            optimizer.step()
+            return None
+        if isinstance(optimizer, RecordableOptimizer):
+            optimizer.step(max_grad_norm=max_grad_norm)
+            return optimizer.grad_norm
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
+        optimizer.step()
+        return norm
 
     def sync_gradients(self, model: torch.nn.Module) -> None:
         """Average the gradients of ``model`` over all processes; nothing to do in a single one."""

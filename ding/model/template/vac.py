@@ -92,10 +92,12 @@ def actor_output(head: nn.Module, features: torch.Tensor, action_mask: torch.Ten
     """
     if isinstance(head, nn.ModuleList):
         outputs: Any = {name: part(features) for name, part in zip(("action_type", "action_args"), head)}
-        logit = {**outputs, "action_type": outputs["action_type"]["logit"]}
+        kind = outputs["action_type"]
+        logit = {**outputs, "action_type": kind["logit"] if isinstance(kind, dict) else kind}
     else:
-        output = head(features)
-        logit = output.get("logit", output)
+        logit = head(features)
+        if isinstance(logit, dict):  # the heads of PPOF give logits as they are
+            logit = logit.get("logit", logit)
     return {"logit": logit} if action_mask is None else {"logit": logit, ACTION_MASK: action_mask}
 
 

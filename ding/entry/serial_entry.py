@@ -148,15 +148,15 @@ class Run:
                 status = loop.run()
             except SystemExit as error:
                 raise RuntimeError(f"an env, a policy or a hook called sys.exit({error.code!r})") from error
+            finally:
+                note_stop(parts)
             if self.signals.requested is not None:
                 checkpoint = str(loop.save())
-                note_stop(parts)
                 ways = [] if given.kept is None else ["train() of the agent"]
                 if given.kept is None or given.kept.config_makes_envs:
                     ways.append(_resume_line(parts.cfg, status, mode, options))
                 sentence = f"stopped; go on with: {' or: '.join(ways)}"
                 raise RunInterrupted(self.signals.requested, checkpoint)
-            note_stop(parts)
             if get_rank() == 0:
                 write_run_result(status)
             sentence, ok = status.describe_end() + next_steps(status.exp_name), True

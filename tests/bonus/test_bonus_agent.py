@@ -153,6 +153,33 @@ def test_a_signal_ends_the_iteration_and_training_goes_on_later(signum, raised, 
     assert agent.env_step >= step + 20
 
 
+class FailingEnv(GridEnv):
+    """Fails once: at the 60th step of all such envs."""
+
+    num_steps = 0
+
+    def step(self, action):
+        FailingEnv.num_steps += 1
+        if FailingEnv.num_steps == 60:
+            raise ConnectionError("the simulator is gone")
+        return super().step(action)
+
+
+def test_a_training_that_failed_continues_with_what_it_has(monkeypatch) -> None:
+    monkeypatch.setattr(FailingEnv, "num_steps", 0)
+    learn = {**SMALL["policy"], "learn": {"batch_size": 4}}
+    agent = DQNAgent(env=FailingEnv, exp_name="run", cfg={**SMALL, "policy": learn})
+    with pytest.raises(RuntimeError, match="the simulator is gone"):
+        agent.train(step=500)
+    step, iterations = agent.env_step, agent.train_iter
+    assert (0 < step < 60, iterations > 0) == (True, True)
+    assert Path("run/ckpt/ckpt_exception.pth.tar").is_file()
+    agent.train(step=20)
+    assert agent.env_step >= step + 20
+    assert agent.train_iter > iterations
+    assert [path.name for path in Path().iterdir()] == ["run"]
+
+
 def test_the_best_checkpoint_is_found_by_a_second_agent_of_the_same_name(trained) -> None:
     again = DQNAgent("CartPole-v1", exp_name="run", cfg=SMALL, seed=7)
     assert again.best is again

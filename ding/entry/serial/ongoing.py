@@ -26,7 +26,7 @@ def ongoing_state(parts: SerialParts) -> tuple[StateDict | None, str]:
     try:
         state = collector.ongoing_state()
         encode_tree(state, [])
-    except (EnvStateError, EnvManagerError, NotImplementedError, TypeError) as error:
+    except (EnvStateError, EnvManagerError, NotImplementedError, RuntimeError, TypeError) as error:
         # The first line: that of an env in another process has its traceback behind it.
         return None, f"begin anew: {str(error).partition(chr(10))[0]}"
     return copy.deepcopy(state), "go on"

@@ -123,10 +123,14 @@ def progress_of(parts: SerialParts) -> dict[str, int]:
 
 
 def note_stop(parts: SerialParts) -> None:
-    """Keep how the run of an agent ended, for its next one; the policy and the buffer are kept as they are."""
-    if parts.kept is not None:
+    """Keep how the run of an agent ended, for its next one; the policy and the buffer are kept as they are.
+
+    A run that failed before it did anything leaves nothing to continue, not even its folder.
+    """
+    progress = progress_of(parts)
+    if parts.kept is not None and any(progress.values()):
         state, _ = copied_state(parts, with_buffer=False)
-        parts.kept.stopped = {**state, **progress_of(parts)}
+        parts.kept.stopped = {**state, **progress}
 
 
 def take_up_stop(parts: SerialParts) -> bool:

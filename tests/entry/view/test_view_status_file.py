@@ -69,7 +69,7 @@ def test_processes_and_numbers_that_json_does_not_have(tmp_path):
     last = json.loads((tmp_path / "status.json").read_text())
     assert (last["last_return"], last["stop_value"], last["state"]) == (None, None, "ended")
     assert last["processes"]["learner0"]["pid"] == 7
-    assert finite({"a": [1.0, float("inf"), "inf"], "b": (2, None)}) == {"a": [1.0, None, "inf"], "b": [2, None]}
+    assert finite({"a": [1.0, float("inf"), "inf"], "b": (2, None)}) == {"a": [1.0, None, "inf"], "b": (2, None)}
 
 
 def test_a_run_that_never_began_leaves_no_file(tmp_path):

@@ -352,7 +352,18 @@ class ScriptedEnvManager:
         self.closed = True
 
 
-class NaiveCollector(Slave):
+class _CountingSlave(Slave):
+    """What both slaves for tests know of their task."""
+
+    def __init__(self, *args: Any, prefix: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._prefix = prefix
+        self._task_info: dict[str, Any] = {}
+        self._count = 0
+        self._lock = threading.Lock()
+
+
+class NaiveCollector(_CountingSlave):
     """A slave that answers the tasks of a coordinator as a collector would.
 
     The first 19 data tasks give one transition each, in the file ``./<prefix>_<task id>_<number>``; the 20th says that
@@ -361,13 +372,6 @@ class NaiveCollector(Slave):
     Args:
         prefix: begins the names of the files.
     """
-
-    def __init__(self, *args: Any, prefix: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._prefix = prefix
-        self._task_info: dict[str, Any] = {}
-        self._count = 0
-        self._lock = threading.Lock()
 
     def _process_task(self, task: Mapping[str, Any]) -> Any:
         """Do a task; raises :class:`TaskFail` for an unknown one."""
@@ -402,7 +406,7 @@ class NaiveCollector(Slave):
         return [{"obs": [0.0] * 4, "next_obs": [0.0] * 4, "action": [0], "reward": [0.0], "done": False}]
 
 
-class NaiveLearner(Slave):
+class NaiveLearner(_CountingSlave):
     """A slave that answers the tasks of a coordinator as a learner would, one batch of 2 after the other.
 
     The first five infos hold priorities; from the sixth on they say that the learner is done, and the file
@@ -411,13 +415,6 @@ class NaiveLearner(Slave):
     Args:
         prefix: begins the name of the file.
     """
-
-    def __init__(self, *args: Any, prefix: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._prefix = prefix
-        self._task_info: dict[str, Any] = {}
-        self._count = 0
-        self._lock = threading.Lock()
 
     def _process_task(self, task: Mapping[str, Any]) -> Any:
         """Do a task; raises :class:`TaskFail` for an unknown one, or for ``learner_learn_task`` without data."""

@@ -1,26 +1,12 @@
 """DDPG: what a config sets over the defaults, by id of the env."""
 
-from typing import Any
+from functools import partial
 
 from easydict import EasyDict
 
-from ding.config.example.envs import EnvFactory, example, factories
+from ding.config.example.envs import EnvFactory, control, factories
 
-
-def _control(
-    env: dict[str, Any], sizes: tuple[int, int], hidden: int, learn: dict[str, Any], **policy: Any
-) -> EasyDict:
-    """A config for observations and actions of ``sizes``, and heads as wide as ``hidden``."""
-    model = {
-        "obs_shape": sizes[0],
-        "action_shape": sizes[1],
-        "actor_head_hidden_size": hidden,
-        "critic_head_hidden_size": hidden,
-        "action_space": "regression",
-        "twin_critic": sizes == (8, 2),
-    }
-    return example("DDPG", {"act_scale": True, **env}, model, learn, **policy)
-
+_control = partial(control, "DDPG", "regression", twin_critic=False)
 
 supported_env_cfg: dict[str, EasyDict] = {
     "Pendulum-v1": _control(
@@ -44,6 +30,7 @@ supported_env_cfg: dict[str, EasyDict] = {
         (8, 2),
         64,
         {"update_per_collect": 2, "batch_size": 128, "learning_rate_actor": 0.001, "learning_rate_critic": 0.001},
+        twin_critic=True,
         random_collect_size=0,
         collect={"n_sample": 48, "noise_sigma": 0.1},
         eval={"evaluator": {"eval_freq": 100}},

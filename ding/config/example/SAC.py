@@ -1,26 +1,12 @@
 """SAC: what a config sets over the defaults, by id of the env."""
 
-from typing import Any
+from functools import partial
 
 from easydict import EasyDict
 
-from ding.config.example.envs import EnvFactory, example, factories
+from ding.config.example.envs import EnvFactory, control, factories
 
-
-def _control(
-    env: dict[str, Any], sizes: tuple[int, int], hidden: int, learn: dict[str, Any], **policy: Any
-) -> EasyDict:
-    """A config for observations and actions of ``sizes``, and heads as wide as ``hidden``."""
-    model = {
-        "obs_shape": sizes[0],
-        "action_shape": sizes[1],
-        "actor_head_hidden_size": hidden,
-        "critic_head_hidden_size": hidden,
-        "action_space": "reparameterization",
-        "twin_critic": True,
-    }
-    return example("SAC", {"act_scale": True, **env}, model, learn, **policy)
-
+_control = partial(control, "SAC", "reparameterization")
 
 supported_env_cfg: dict[str, EasyDict] = {
     "Pendulum-v1": _control(

@@ -32,6 +32,28 @@ def example(
     )
 
 
+def control(
+    algorithm: str,
+    action_space: str,
+    env: Mapping[str, Any],
+    sizes: tuple[int, int],
+    hidden: int,
+    learn: Mapping[str, Any],
+    twin_critic: bool = True,
+    **policy: Any,
+) -> EasyDict:
+    """Return a config for observations and actions (in [-1, 1]) of ``sizes``, and heads as wide as ``hidden``."""
+    model = {
+        "obs_shape": sizes[0],
+        "action_shape": sizes[1],
+        "actor_head_hidden_size": hidden,
+        "critic_head_hidden_size": hidden,
+        "action_space": action_space,
+        "twin_critic": twin_critic,
+    }
+    return example(algorithm, {"act_scale": True, **env}, model, learn, **policy)
+
+
 def replay(start: float, end: float, decay: int, size: int) -> dict[str, Any]:
     """Return section ``policy.other``: exponential epsilon over env steps, and rows in the buffer."""
     eps = {"type": "exp", "start": start, "end": end, "decay": decay}

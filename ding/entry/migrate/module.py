@@ -120,6 +120,11 @@ def read(path: Path) -> Module | None:
         return None
 
 
+def return_values(function: ast.FunctionDef) -> list[ast.expr]:
+    """Return what a function returns, a value per ``return``."""
+    return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+
+
 def calls(tree: ast.AST) -> Iterator[ast.Call]:
     """All calls below a node."""
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))

@@ -7,7 +7,7 @@ and classes of the user's other files.
 import ast
 from collections.abc import Iterable, Iterator
 
-from ding.entry.migrate.module import Function, Module
+from ding.entry.migrate.module import Function, Module, return_values
 
 #: The env is one of gym: made by ``gym.make``, or a wrapper.
 GYM = "gym"
@@ -53,7 +53,7 @@ def is_wrapper(module: Module, cls: ast.ClassDef, packages: tuple[str, ...] = ("
     it is listed in an ``env_wrapper``.
     """
     steps = [node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == "step"]
-    values = [value for step in steps for value in _returned(step) if isinstance(value, ast.Call)]
+    values = [value for step in steps for value in return_values(step) if isinstance(value, ast.Call)]
     timesteps = any(ast.unparse(value.func).endswith("BaseEnvTimestep") for value in values)
     return wraps_env(module, cls, packages) and not (timesteps and not _is_listed(module, cls))
 
@@ -82,7 +82,7 @@ def _of_call(module: Module, call: ast.Call, depth: int) -> str:
     if package == "ding":
         return GYM if name.endswith("Wrapper") and not name.endswith(".DingEnvWrapper") else name
     for where, function in _functions(module, call.func):
-        return _combined(origin(where, value, depth) for value in _returned(function))
+        return _combined(origin(where, value, depth) for value in return_values(function))
     found = module.own_class(call.func)
     if found is not None:
         where, cls = found
@@ -103,10 +103,6 @@ def _functions(module: Module, func: ast.expr) -> Iterator[tuple[Module, ast.Fun
             yield from ((where, m) for m in each.body if isinstance(m, ast.FunctionDef) and m.name == func.attr)
     elif (found := module.own_function(func)) is not None:
         yield found
-
-
-def _returned(function: ast.FunctionDef) -> list[ast.expr]:
-    return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
 
 
 def _assigned(module: Module, node: ast.Name | ast.Attribute) -> list[tuple[Module, ast.expr]]:

@@ -2,7 +2,7 @@
 
 import ast
 
-from ding.entry.migrate.module import Module, calls
+from ding.entry.migrate.module import Module, calls, return_values
 from ding.entry.migrate.origins import is_wrapper
 from ding.entry.migrate.script import Script
 
@@ -30,7 +30,7 @@ def migrate_wrappers(script: Script, module: Module) -> None:
 def _step(script: Script, method: ast.FunctionDef) -> bool:
     """``obs, reward, done, info = self.env.step(action)`` and ``return obs, reward, done, info``."""
     taken = [target for target in _taken(method) if isinstance(target, ast.Tuple) and len(target.elts) == 4]
-    returned = [value for value in _returned(method) if not _is_call(value, "step")]
+    returned = [value for value in return_values(method) if not _is_call(value, "step")]
     if not returned:
         return True
     if len(taken) != 1 or not all(len(_fields(value)) == 4 for value in returned):
@@ -63,7 +63,7 @@ def _fields(value: ast.expr) -> list[ast.expr]:
 def _reset(script: Script, method: ast.FunctionDef) -> bool:
     """``obs = self.env.reset()`` and ``return obs``."""
     taken = [target for target in _taken(method) if not isinstance(target, ast.Tuple)]
-    returned = [value for value in _returned(method) if not _is_call(value, "reset")]
+    returned = [value for value in return_values(method) if not _is_call(value, "reset")]
     if returned and len(taken) != 1:
         return False
     for node in (*taken, *returned) if returned else ():
@@ -94,10 +94,6 @@ def _taken(method: ast.FunctionDef) -> list[ast.expr]:
     """Targets that get what the wrapped env's method of the same name returns."""
     assigned = [node for node in ast.walk(method) if isinstance(node, ast.Assign)]
     return [node.targets[0] for node in assigned if _is_call(node.value, method.name)]
-
-
-def _returned(method: ast.FunctionDef) -> list[ast.expr]:
-    return [node.value for node in ast.walk(method) if isinstance(node, ast.Return) and node.value is not None]
 
 
 def _is_call(value: ast.expr, name: str) -> bool:

@@ -6,7 +6,7 @@ action that went astray, a reset that nobody asked for, or a stream that two env
 
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -21,7 +21,7 @@ from ding.envs.contract import AnySpace as AnySpace
 from ding.envs.contract import Obs as Obs
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
-from ding.utils import did_you_mean
+from ding.utils.names import check_choice
 
 Action: TypeAlias = Any
 """An action, in whatever form."""
@@ -119,21 +119,16 @@ class GeneratedEnvSpec:
     api: str = "gymnasium"
 
     def __post_init__(self) -> None:
-        _check_name("reward_form", self.reward_form, tuple(REWARD_FORMS))
-        _check_name("obs_form", self.obs_form, OBS_FORMS)
-        _check_name("info_form", self.info_form, INFO_FORMS)
-        _check_name("api", self.api, APIS)
+        check_choice("reward_form", self.reward_form, tuple(REWARD_FORMS))
+        check_choice("obs_form", self.obs_form, OBS_FORMS)
+        check_choice("info_form", self.info_form, INFO_FORMS)
+        check_choice("api", self.api, APIS)
         for ending in self.endings:
-            _check_name("endings", ending, ENDINGS)
+            check_choice("endings", ending, ENDINGS)
         if self.bad_form is not None:
-            _check_name("bad_form", self.bad_form, BAD_FORMS)
+            check_choice("bad_form", self.bad_form, BAD_FORMS)
         if not self.episode_lengths or min(self.episode_lengths) < 1 or not self.endings:
             raise ValueError("an episode has at least one step, and an end")
-
-
-def _check_name(key: str, name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        raise ValueError(f"{key} {name!r} is unknown.{did_you_mean(name, known)}")
 
 
 class ActionError(ValueError):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ding.rl_utils._td_values import MSE, align, bootstrap, select, td_loss, td_target
+from ding.rl_utils._td_values import MSE, bootstrap, nstep_reward, select, td_loss, weighted_mean
 from ding.rl_utils._types import Data, Gamma, ValueGamma
 from ding.rl_utils.value_rescale import value_inv_transform, value_transform
 
@@ -22,12 +22,6 @@ dqfd_nstep_td_data = namedtuple(
 
 def _identity(x: torch.Tensor) -> torch.Tensor:
     return x
-
-
-def _supervised_margin(q: torch.Tensor, action: torch.Tensor, is_expert: torch.Tensor, margin: float) -> torch.Tensor:
-    """How far another action, handicapped by ``margin``, beats the expert's; 0 for samples of the agent."""
-    handicap = torch.full_like(q, margin).scatter_(-1, action.unsqueeze(-1), 0.0)
-    return is_expert * ((q + handicap).amax(-1) - select(q, action))
 
 
 def dqfd_nstep_td_error(
@@ -86,20 +80,18 @@ def dqfd_nstep_td_error_with_rescale(
     q, next_n_q, action, next_n_action, reward, done, done_one_step, weight, next_q, next_action, is_expert = data
     taken = select(q, action)
     with torch.no_grad():
+        total, discount = nstep_reward(reward, gamma, nstep, value_gamma, cum_reward)
         next_value = inv_trans_fn(select(next_n_q, next_n_action))
-        target = trans_fn(td_target(reward, next_value, done, gamma, nstep, cum_reward, value_gamma))
-        first_gamma = gamma if isinstance(gamma, float) else gamma[0]
-        first_reward = reward if cum_reward else reward[0]
-        one_step_target = trans_fn(
-            bootstrap(first_reward, inv_trans_fn(select(next_q, next_action)), done_one_step, first_gamma)
-        )
+        target = trans_fn(bootstrap(total, next_value, done, discount))
+        first_reward, first_gamma = reward if cum_reward else reward[0], gamma if isinstance(gamma, float) else gamma[0]
+        next_value = inv_trans_fn(select(next_q, next_action))
+        one_step_target = trans_fn(bootstrap(first_reward, next_value, done_one_step, first_gamma))
     n_step_loss, n_step = td_loss(taken, target, None, criterion)
     one_step_loss, one_step = td_loss(taken, one_step_target, None, criterion)
-    supervised = _supervised_margin(q, action, is_expert, margin_function)
-    scales = (lambda_n_step_td, lambda_one_step_td, lambda_supervised_loss)
-    parts = [scale * part for scale, part in zip(scales, (n_step, one_step, supervised))]
-    loss = sum(parts[1:], parts[0])
-    if weight is not None:
-        loss = loss * align(weight, loss.dim())
-    priority = sum((part.abs() for part in parts[1:]), parts[0].abs())
-    return loss.mean(), priority, (n_step_loss, one_step_loss, supervised.mean())
+    # How far another action, handicapped by the margin, beats the expert's; 0 for samples of the agent.
+    handicap = torch.full_like(q, margin_function).scatter_(-1, action.unsqueeze(-1), 0.0)
+    margin = is_expert * ((q + handicap).amax(-1) - taken)
+    parts = lambda_n_step_td * n_step, lambda_one_step_td * one_step, lambda_supervised_loss * margin
+    per_sample = parts[0] + parts[1] + parts[2]
+    priority = parts[0].abs() + parts[1].abs() + parts[2].abs()
+    return weighted_mean(per_sample, weight), priority, (n_step_loss, one_step_loss, margin.mean())

@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import torch
 
-from ding.rl_utils._td_values import td_target, weighted_mean
+from ding.rl_utils._td_values import bootstrap, nstep_reward, weighted_mean
 from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
 from ding.torch_utils.graph.recording import current_recording
 
@@ -76,7 +76,8 @@ def dist_nstep_td_error(
     with torch.no_grad():
         support = torch.linspace(v_min, v_max, n_atom, dtype=dist.dtype, device=dist.device)
         probability = _at_action(next_n_dist, next_n_act)
-        moved = td_target(reward, support.expand_as(probability), done, gamma, nstep, False, value_gamma)
+        total, discount = nstep_reward(reward, gamma, nstep, value_gamma)
+        moved = bootstrap(total, support.expand_as(probability), done, discount)
     per_sample = projected_cross_entropy(_at_action(dist, act), probability, moved, v_min, v_max)
     return weighted_mean(per_sample, weight), per_sample
 

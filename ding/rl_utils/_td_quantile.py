@@ -5,7 +5,7 @@ from collections import namedtuple
 import torch
 from torch.nn import functional
 
-from ding.rl_utils._td_values import td_target, weighted_mean
+from ding.rl_utils._td_values import bootstrap, nstep_reward, weighted_mean
 from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
 
 qrdqn_nstep_td_data = namedtuple("qrdqn_nstep_td_data", "q next_n_q action next_n_action reward done tau weight")
@@ -50,7 +50,8 @@ def qrdqn_nstep_td_error(data: Data, gamma: Gamma, nstep: int = 1, value_gamma: 
     prediction = evaluate_quantile_at_action(q.transpose(1, 2), action).squeeze(-1)
     with torch.no_grad():
         next_value = evaluate_quantile_at_action(next_n_q.transpose(1, 2), next_n_action).squeeze(-1)
-        target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
+        total, discount = nstep_reward(reward, gamma, nstep, value_gamma)
+        target = bootstrap(total, next_value, done, discount)
     per_sample = quantile_huber_loss(prediction, target, tau.squeeze(-1)).sum(-1).mean(1)
     return weighted_mean(per_sample, weight), per_sample
 
@@ -83,7 +84,8 @@ def fqf_nstep_td_error(
     prediction = evaluate_quantile_at_action(q, action).squeeze(-1)
     with torch.no_grad():
         next_value = evaluate_quantile_at_action(next_n_q, next_n_action).squeeze(-1)
-        target = td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
+        total, discount = nstep_reward(reward, gamma, nstep, value_gamma)
+        target = bootstrap(total, next_value, done, discount)
     per_sample = quantile_huber_loss(prediction, target, quantiles_hats, kappa).sum(1).mean(-1)
     return weighted_mean(per_sample, weight), per_sample
 

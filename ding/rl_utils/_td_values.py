@@ -73,28 +73,43 @@ def _powers(gamma: float, count: int, dtype: torch.dtype, device: torch.device) 
     return torch.tensor([gamma**i for i in range(count)], dtype=dtype, device=device)
 
 
-def _summed_reward(reward: torch.Tensor, gamma: Gamma, nstep: int) -> tuple[torch.Tensor, float | torch.Tensor]:
-    """Discounted sum of the rewards ``[n, B, ...]`` and the discount of what follows them."""
+def nstep_reward(
+    reward: torch.Tensor,
+    gamma: Gamma,
+    nstep: int,
+    value_gamma: ValueGamma = None,
+    cum_reward: bool = False,
+) -> tuple[torch.Tensor, float | torch.Tensor]:
+    """Return the discounted sum of the rewards ``[n, B, ...]`` and the discount of what follows them; with
+    ``cum_reward`` rewards ``[B, ...]`` are such sums already. ``value_gamma`` replaces the discount.
+    """
+    if cum_reward:
+        if value_gamma is None and not isinstance(gamma, float):
+            raise TypeError(f"gamma must be a float with cum_reward, got {type(gamma).__name__}")
+        return reward, gamma**nstep if value_gamma is None else value_gamma  # type: ignore[operator]
     # AssertionError is the public contract here; raised explicitly so that `python -O` keeps it.
     if reward.shape[0] != nstep:
         raise AssertionError(f"reward must have nstep={nstep} rows (time first), got shape {tuple(reward.shape)}")
+    discount: float | torch.Tensor
     if isinstance(gamma, float):
         if not reward.is_floating_point():
             reward = reward.to(torch.get_default_dtype())  # whole numbers would round the discounts to 0
-        powers = _powers(gamma, nstep, reward.dtype, reward.device)
-        return (powers @ reward.reshape(nstep, -1)).view(reward.shape[1:]), gamma**nstep
-    if isinstance(gamma, (list, tuple)):
-        rank = reward.dim() - 1
+        total, discount = reward[0], gamma**nstep
+        if nstep > 1:
+            powers = _powers(gamma, nstep, reward.dtype, reward.device)
+            total = (powers @ reward.reshape(nstep, -1)).view(total.shape)
+    elif isinstance(gamma, (list, tuple)):
         if gamma and all(isinstance(one, torch.Tensor) and one.dim() == 0 for one in gamma):
             gamma = [torch.stack(list(gamma))] * nstep  # one of each sample
         if len(gamma) != nstep:
             raise ValueError(f"gamma must hold nstep={nstep} tensors [B] or one number per sample, got {len(gamma)}")
-        total, factor = reward[0], align(gamma[0], rank)
-        for step in range(1, nstep):
-            total = total + factor * reward[step]
-            factor = factor * align(gamma[step], rank)
-        return total, factor
-    raise TypeError(f"gamma must be a float or a list of {nstep} tensors, got {type(gamma).__name__}: {gamma!r}")
+        total, discount = reward[0], align(gamma[0], reward.dim() - 1)
+        for following, factor in zip(reward[1:], gamma[1:]):
+            total = total + discount * following
+            discount = discount * align(factor, reward.dim() - 1)
+    else:
+        raise TypeError(f"gamma must be a float or a list of {nstep} tensors, got {type(gamma).__name__}: {gamma!r}")
+    return total, discount if value_gamma is None else value_gamma
 
 
 def bootstrap(
@@ -132,29 +147,8 @@ def nstep_return(
     ``TypeError`` for another type of ``gamma``.
     """
     reward, next_value, done = data
-    return td_target(reward, next_value, done, gamma, nstep, False, value_gamma)
-
-
-def td_target(
-    reward: torch.Tensor,
-    next_value: torch.Tensor,
-    done: torch.Tensor,
-    gamma: Gamma,
-    nstep: int,
-    cum_reward: bool,
-    value_gamma: ValueGamma,
-) -> torch.Tensor:
-    """n-step target, also for rewards ``[B]`` that are summed already (``cum_reward``)."""
-    if cum_reward:
-        if value_gamma is None:
-            if not isinstance(gamma, float):
-                raise TypeError(f"gamma must be a float with cum_reward, got {type(gamma).__name__}")
-            value_gamma = gamma**nstep
-        return bootstrap(reward, next_value, done, value_gamma)
-    if nstep == 1 and len(reward) == 1 and isinstance(gamma, float):
-        return bootstrap(reward[0], next_value, done, gamma if value_gamma is None else value_gamma)
-    total, discount = _summed_reward(reward, gamma, nstep)
-    return bootstrap(total, next_value, done, discount if value_gamma is None else value_gamma)
+    total, discount = nstep_reward(reward, gamma, nstep, value_gamma)
+    return bootstrap(total, next_value, done, discount)
 
 
 def q_1step_td_error(data: Data, gamma: float, criterion: nn.Module = MSE) -> torch.Tensor:
@@ -226,7 +220,8 @@ def q_nstep_td_error(
     """
     q, next_n_q, action, next_n_action, reward, done, weight = data
     with torch.no_grad():
-        target = td_target(reward, select(next_n_q, next_n_action), done, gamma, nstep, cum_reward, value_gamma)
+        total, discount = nstep_reward(reward, gamma, nstep, value_gamma, cum_reward)
+        target = bootstrap(total, select(next_n_q, next_n_action), done, discount)
     return td_loss(select(q, action), target, weight, criterion)
 
 
@@ -265,8 +260,9 @@ def q_nstep_td_error_with_rescale(
     """:func:`q_nstep_td_error` for values learned under ``trans_fn`` (Pohlen et al. 2018, arXiv:1805.11593)."""
     q, next_n_q, action, next_n_action, reward, done, weight = data
     with torch.no_grad():
+        total, discount = nstep_reward(reward, gamma, nstep, value_gamma)
         next_value = inv_trans_fn(select(next_n_q, next_n_action))
-        target = trans_fn(td_target(reward, next_value, done, gamma, nstep, False, value_gamma))
+        target = trans_fn(bootstrap(total, next_value, done, discount))
     return td_loss(select(q, action), target, weight, criterion)
 
 
@@ -289,7 +285,8 @@ def q_nstep_sql_td_error(
         next_value = alpha * torch.logsumexp(next_n_q / alpha, dim=-1)
         infinite = torch.isinf(next_value)
         next_value = torch.where(infinite, _SOFT_VALUE_LIMIT * torch.sign(next_value), next_value)
-        target = td_target(reward, next_value, done, gamma, nstep, cum_reward, value_gamma)
+        total, discount = nstep_reward(reward, gamma, nstep, value_gamma, cum_reward)
+        target = bootstrap(total, next_value, done, discount)
     return *td_loss(select(q, action), target, weight, criterion), next_value
 
 
@@ -311,7 +308,8 @@ def v_nstep_td_error(data: Data, gamma: Gamma, nstep: int = 1, criterion: nn.Mod
     """
     v, next_n_v, reward, done, weight, value_gamma = data
     with torch.no_grad():
-        target = td_target(reward, next_n_v, done, gamma, nstep, False, value_gamma)
+        total, discount = nstep_reward(reward, gamma, nstep, value_gamma)
+        target = bootstrap(total, next_n_v, done, discount)
     return td_loss(v, target, weight, criterion)
 
 

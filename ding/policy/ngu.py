@@ -68,7 +68,7 @@ class NGUPolicy(R2D2Policy):
         if self._reference_numerics or "prev_action" not in batch:
             dim = 1 if self._reference_numerics else 0
             batch["prev_action"] = shifted(batch["action"], -1, dim)
-            batch["prev_reward_extrinsic"] = shifted(batch["rewards"][0], 0, dim)
+            batch["prev_reward_extrinsic"] = shifted(batch["rewards"][..., 0], 0, dim)
         else:
             for key in _PREVIOUS:
                 batch[key] = batch[key].reshape(rows, steps).transpose(0, 1)

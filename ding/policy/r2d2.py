@@ -218,7 +218,7 @@ class R2D2Policy(RecurrentQPolicy):
         ``obs``                as the network takes them, ``[T, B, ...]``
         ``prev_state``         the stored state before the first step, ``{'h', 'c'}`` of ``[layers, B, H]``
         ``action``             int64 ``[T, B]``
-        ``reward``             sum of the rewards of ``n`` steps, discounted: ``[T, B]``; ``rewards`` ``[n, T, B]``
+        ``reward``             sum of the rewards of ``n`` steps, discounted: ``[T, B]``; ``rewards`` ``[T, B, n]``
         ``ahead``              position of the step whose value is bootstrapped, int64 ``[T, B]``
         ``discount``           ``gamma`` to the number of steps until that one, ``[T, B]``
         ``done``, ``not_done`` 1.0 where the episode ends within these steps, or does not: ``[T, B]``
@@ -227,7 +227,7 @@ class R2D2Policy(RecurrentQPolicy):
         ``action_mask``        1 where an action is allowed, ``[T, B, N]``, or None
         =====================  ===================================================================================
 
-        Arguments and errors are those of :meth:`_tensors`.
+        Arguments and errors are those of :meth:`Learning._learn_batch`.
         """
         batch = self._time_first(data, weighted)
         add_targets(batch, self._discount_of(batch), self._nstep)
@@ -238,11 +238,11 @@ class R2D2Policy(RecurrentQPolicy):
         return self._gamma
 
     def _time_first(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
-        """B sequences time first, with ``null`` and ``learned``; their rewards as ``rewards`` ``[n, T, B]``."""
+        """B sequences time first, with ``null`` and ``learned``; their rewards as ``rewards`` ``[T, B, n]``."""
         data = completed_sequences(data, self._nstep, self._burnin_step)
         batch = self._tensors(sequence_batch(data), weighted)
         batch["prev_state"] = self._first_state(batch)
-        put_time_first(batch, self._nstep)
+        put_time_first(batch)
         if self._reference_numerics:
             learned_as_originally(batch, self._nstep, self._burnin_step)
         else:

@@ -99,7 +99,7 @@ class R2D3Policy(R2D2Policy):
             one_step_weight, margin_size = margin_size, one_step_weight
         q, targets = self._values(batch), []
         after_n = batch["reward"], batch["discount"] * batch["not_done"], batch["ahead"]
-        after_1 = batch["rewards"][0], self._gamma * (1 - batch["done_one_step"]), batch["next"]
+        after_1 = batch["rewards"][..., 0], self._gamma * (1 - batch["done_one_step"]), batch["next"]
         with torch.no_grad():
             values_n, values_1 = self._both_bootstrap_values(batch, q)
             for (reward, discount, ahead), (next_q, chooser) in ((after_n, values_n), (after_1, values_1)):

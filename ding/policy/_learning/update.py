@@ -201,8 +201,11 @@ def _powers(gamma: float, count: int, device: torch.device) -> torch.Tensor:
     return torch.tensor([gamma**step for step in range(count)], device=device)
 
 
-def discounted_sum(reward: torch.Tensor, gamma: float, nstep: int) -> torch.Tensor:
+def discounted_sum(reward: torch.Tensor, gamma: float | torch.Tensor, nstep: int) -> torch.Tensor:
     """Return the discounted sum of the rewards of ``nstep`` steps: ``[..., n]`` to ``[...]``.
+
+    Args:
+        gamma: discount of a step, or one for each row, ``[B]``, of rewards ``[..., B, n]``.
 
     Raises:
         PolicyDataError: there are not ``nstep`` of them.
@@ -212,5 +215,7 @@ def discounted_sum(reward: torch.Tensor, gamma: float, nstep: int) -> torch.Tens
             f"policy.nstep={nstep} needs the rewards of {nstep} steps in each sample, found reward of shape "
             f"{tuple(reward.shape)}; _get_train_sample adds them (get_nstep_return_data)"
         )
+    if isinstance(gamma, torch.Tensor):
+        return (reward * gamma.unsqueeze(-1) ** torch.arange(nstep, device=gamma.device)).sum(-1)
     powers = _powers(gamma, nstep, reward.device)
     return reward.to(powers.dtype) @ powers

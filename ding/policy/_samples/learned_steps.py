@@ -15,8 +15,9 @@ import torch
 from ding.data import TransitionBatch
 from ding.data.roles import Samples
 from ding.data.sequences import stacked_sequence
+from ding.policy._learning.update import discounted_sum
 from ding.policy._samples.segments import marked_real
-from ding.policy.errors import PolicyConfigError, PolicyDataError
+from ding.policy.errors import PolicyConfigError
 from ding.rl_utils.adder import get_train_sample, segment_ends
 from ding.utils.nested import map_nested
 from ding.utils.rows import take
@@ -161,20 +162,12 @@ def completed_sequences(samples: Samples, nstep: int, burnin: int) -> Samples:
     return rows
 
 
-def put_time_first(batch: dict[str, Any], nstep: int) -> None:
+def put_time_first(batch: dict[str, Any]) -> None:
     """Turn the fields of B sequences from ``[B, T, ...]`` to ``[T, B, ...]``; ``reward`` becomes ``rewards``, those of
-    the n steps from each one on, ``[n, T, B]``.
-
-    Raises:
-        PolicyDataError: a step has not the rewards of n steps.
+    the n steps from each one on, ``[T, B, n]``.
     """
     rows, steps = batch["done"].shape[:2]
-    batch["rewards"] = batch.pop("reward").float().reshape(rows, steps, -1).permute(2, 1, 0)
-    if len(batch["rewards"]) != nstep:
-        raise PolicyDataError(
-            f"policy.nstep={nstep} needs the rewards of {nstep} steps at each step of a sequence, found "
-            f"{len(batch['rewards'])}; _get_train_sample adds them (get_nstep_return_data)"
-        )
+    batch["rewards"] = batch.pop("reward").float().reshape(rows, steps, -1).transpose(0, 1)
     batch["obs"] = map_nested(lambda x: x.transpose(0, 1).contiguous(), batch["obs"])
     for key in ("action", "done", "value_gamma", "null", "learned"):
         if key in batch:
@@ -187,6 +180,9 @@ def add_targets(batch: dict[str, Any], gamma: float | torch.Tensor, nstep: int) 
 
     Args:
         gamma: discount of a step, or one for each sequence, ``[B]``.
+
+    Raises:
+        PolicyDataError: the steps have not the rewards of ``nstep`` steps.
     """
     obs, done, learned = batch["obs"], batch["done"], batch["learned"].float()
     position = torch.arange(len(done), device=done.device).unsqueeze(1)
@@ -195,19 +191,11 @@ def add_targets(batch: dict[str, Any], gamma: float | torch.Tensor, nstep: int) 
     num_steps = (last - position).clamp(min=0, max=nstep)
     discount = batch.pop("value_gamma", None)
     batch["ahead"] = position + num_steps
-    batch["reward"] = _discounted_sum(batch["rewards"], gamma)
+    batch["reward"] = discounted_sum(batch["rewards"], gamma, nstep)
     batch["discount"] = gamma**num_steps if discount is None else discount
     batch["not_done"] = 1 - done
     batch["learned"] = learned
     batch["action_mask"] = obs.get("action_mask") if isinstance(obs, Mapping) else None
-
-
-def _discounted_sum(rewards: torch.Tensor, gamma: float | torch.Tensor) -> torch.Tensor:
-    """The rewards ``[n, T, B]`` of n steps as their discounted sum ``[T, B]``."""
-    total = rewards[-1]
-    for reward in reversed(rewards[:-1].unbind(0)):
-        total = reward + gamma * total
-    return total
 
 
 def mean_of_learned(values: torch.Tensor, learned: torch.Tensor) -> torch.Tensor:
@@ -251,7 +239,7 @@ def burned_in(batch: Mapping[str, Any], nstep: int, burnin: int) -> dict[str, An
     return {
         **{name: map_nested(itemgetter(part), batch["obs"]) for name, part in parts.items()},
         "action": batch["action"][learned],
-        "reward": batch["rewards"][:, learned].permute(1, 2, 0).contiguous(),
+        "reward": batch["rewards"][learned].contiguous(),
         "done": done,
         "weight": weight if batch["weight"] is None else weight * batch["weight"],
         "value_gamma": [None] * (steps - burnin) if gammas is None else gammas[learned],

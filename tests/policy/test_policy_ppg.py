@@ -55,16 +55,6 @@ def test_the_state_of_the_network() -> None:
     assert state["actor_critic.critic.1.last.weight"].shape == (1, 64)
 
 
-def test_acting_over_arrays_is_the_policy_with_its_value_head() -> None:
-    model, obs = PPG(4, 2), np.ones((2, 4), dtype=np.float32)
-    with torch.no_grad():
-        expected = model(torch.from_numpy(obs), mode="compute_actor_critic")
-    found = model.array_actor_critic(obs)
-    assert found is not None
-    for key in ("logit", "value"):
-        np.testing.assert_allclose(found[key], expected[key].numpy(), rtol=1e-4, atol=1e-6)
-
-
 def test_the_auxiliary_phase_comes_every_second_step() -> None:
     policy = make(PPGPolicy)
     batch = samples(policy)

@@ -13,7 +13,6 @@ from ding.model.common._head_discrete import RELU
 from ding.model.common.shapes import as_shape
 from ding.torch_utils.network.nn_module import MLP, conv1d_block
 from ding.torch_utils.network.popart import PopArt
-from ding.torch_utils.network.run_layers import run_layers
 
 _SIGMA_TYPES = ("fixed", "independent", "conditioned", "happo")
 LOG_SIGMA_RANGE = (-20.0, 2.0)
@@ -59,7 +58,7 @@ class RegressionHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, input_size]`` to ``pred`` ``[B, output_size]``, or ``[B]`` for a single output."""
-        x = run_layers((self.main, self.last), x)
+        x = self.last(self.main(x))
         if self.final_tanh:
             x = self.tanh(x)
         return {"pred": x.squeeze(-1) if x.shape[-1] == 1 and x.dim() > 1 else x}
@@ -112,8 +111,8 @@ class ReparameterizationHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[B, input_size]`` to ``mu`` and ``sigma``, each ``[B, output_size]``."""
-        x = run_layers((self.main,), x)
-        mu = run_layers((self.mu,), x)
+        x = self.main(x)
+        mu = self.mu(x)
         if self.bound_type == "tanh":
             mu = torch.tanh(mu)
         return {"mu": mu, "sigma": self._sigma(x).expand_as(mu)}
@@ -124,7 +123,8 @@ class ReparameterizationHead(nn.Module):
         if self.sigma_type == "independent":
             return self.log_sigma_param.exp()
         if self.sigma_type == "conditioned":
-            return run_layers((self.log_sigma_layer,), x).clamp(*LOG_SIGMA_RANGE).exp()
+            log_sigma: torch.Tensor = self.log_sigma_layer(x).clamp(*LOG_SIGMA_RANGE)
+            return log_sigma.exp()
         return 0.5 * torch.sigmoid(self.log_sigma_param)
 
 

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from ding.model.common._head_layers import first_given, layer_stack
-from ding.torch_utils.network.run_layers import run_layers
 
 RELU = nn.ReLU()
 
@@ -38,7 +37,7 @@ class DiscreteHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
-        return {"logit": run_layers(self.Q, x)}
+        return {"logit": self.Q(x)}
 
 
 class DuelingHead(nn.Module):
@@ -72,8 +71,8 @@ class DuelingHead(nn.Module):
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
-        advantage = run_layers(self.A, x)
-        return {"logit": run_layers(self.V, x) + advantage - advantage.mean(dim=-1, keepdim=True)}
+        advantage = self.A(x)
+        return {"logit": self.V(x) + advantage - advantage.mean(dim=-1, keepdim=True)}
 
 
 class StochasticDuelingHead(nn.Module):

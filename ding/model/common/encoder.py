@@ -14,7 +14,7 @@ from ding.model.common.shapes import as_shape
 from ding.torch_utils.network.nn_module import fc_block, normed_conv2d, normed_linear
 from ding.torch_utils.network.normalization import build_normalization
 from ding.torch_utils.network.res_block import ResBlock, ResFCBlock
-from ding.torch_utils.network.run_layers import NotPlain, run_layers
+from ding.torch_utils.network.run_layers import run_layers
 
 
 class FCEncoder(nn.Module):
@@ -73,17 +73,6 @@ class FCEncoder(nn.Module):
         """Observations ``[..., obs_shape]`` of any dtype to features ``[..., hidden_size_list[-1]]``."""
         first = (self.init, self.act) if self.init_norm is None else (self.init, self.init_norm, self.act)
         return run_layers((*first, self.main), x)
-
-
-def encoder_layers(encoder: nn.Module) -> list[nn.Module]:
-    """The layers of an ``FCEncoder`` in their order.
-
-    Raises:
-        NotPlain: another encoder.
-    """
-    if type(encoder) is not FCEncoder:
-        raise NotPlain
-    return [layer for layer in (encoder.init, encoder.init_norm, encoder.act, encoder.main) if layer is not None]
 
 
 class ChannelLayerNorm(nn.Module):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -86,7 +85,3 @@ class PPG(nn.Module):
         """``logit`` of the policy, and ``value`` ``[B]`` of its own value head."""
         output: dict[str, Any] = self.actor_critic(x, mode="compute_actor_critic")
         return output
-
-    def array_actor_critic(self, obs: object) -> dict[str, np.ndarray] | None:
-        """:meth:`VAC.array_actor_critic` of ``actor_critic``."""
-        return self.actor_critic.array_actor_critic(obs)

@@ -1,31 +1,20 @@
-"""What the Q models share: an encoder by the shape of the observation, a head, the forms of an observation, and a
-forward pass over arrays for acting.
-"""
+"""What the Q models share: an encoder by the shape of the observation, a head, and the forms of an observation."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder, encoder_layers
-from ding.model.common.head import DiscreteHead, DuelingHead, MultiHead
+from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder
+from ding.model.common.head import MultiHead
 from ding.model.common.shapes import Observation, ObsShape, as_shape, output_sizes
-from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form, run_layers
+from ding.torch_utils.network.run_layers import run_layers
 
-_STREAMS: dict[type, tuple[str, ...]] = {DiscreteHead: ("Q",), DuelingHead: ("A", "V")}
 OBSERVATION, ACTION_MASK = "observation", "action_mask"
 DEFAULT_HIDDEN_SIZES = (128, 128, 64)
-
-
-@functools.cache
-def _centre(actions: int) -> np.ndarray:
-    """The matrix that takes the mean off the values of ``actions`` actions, float32."""
-    return np.eye(actions, dtype=np.float32) - np.float32(1 / actions)
 
 
 def make_encoder(
@@ -105,33 +94,6 @@ class QModel(nn.Module):
             features: torch.Tensor = self.encoder(observation)
             return features
         return run_layers((self.encoder,), observation)
-
-    def array_logit(self, obs: object) -> np.ndarray | None:
-        """The Q values by numpy and without gradients: float32 ``[N, features]`` to float32 ``[N, actions]``.
-
-        Returns:
-            ``None`` unless ``obs`` is such an array and the model an ``FCEncoder`` with a ``DiscreteHead`` or
-            ``DuelingHead`` of plain linear layers and activations on the CPU, small enough for N rows.
-        """
-        form = array_form(self, self._array_parts, obs)
-        if form is None:
-            return None
-        features = form.run(0, obs)  # type: ignore[arg-type]
-        q = form.run(1, features)
-        if len(form.stacks) == 2:
-            return q
-        # Taking off the mean of the advantages as one product: numpy's mean costs four times as much.
-        actions = q.shape[1]
-        found: np.ndarray | None = np.dot(q, _centre(actions)) + form.run(2, features)
-        return found
-
-    def _array_parts(self) -> Parts:
-        kind = type(self)
-        own_forward = kind.forward is not QModel.forward or kind.encode is not QModel.encode
-        if own_forward or type(self.head) not in _STREAMS:
-            raise NotPlain
-        streams = [[getattr(self.head, name)] for name in _STREAMS[type(self.head)]]
-        return (self, self.encoder, self.head), [encoder_layers(self.encoder), *streams]
 
     def split_observation(self, x: Observation) -> tuple[Any, torch.Tensor | None]:
         """:func:`split_observation` for this model."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from ding.model.common.head import LOG_SIGMA_RANGE, DiscreteHead, RegressionHead, ReparameterizationHead
+from ding.model.common.head import DiscreteHead, RegressionHead
 from ding.model.common.shapes import Observation, ObsShape
 from ding.model.template._qac_parts import (
     RELU,
@@ -26,7 +25,6 @@ from ding.model.template._qac_parts import (
     state_action,
     twins,
 )
-from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
 from ding.utils import MODEL_REGISTRY
 
 
@@ -114,35 +112,6 @@ class ContinuousQAC(ActorCriticModes):
                 "action_args": actor_output(args, features)["action"],
             }
         return actor_output(self.actor_head, features)
-
-    def array_actor(self, obs: object) -> list[np.ndarray] | None:
-        """:meth:`compute_actor` by numpy and without gradients: float32 ``[N, features]`` to the list of ``action``, or
-        of ``mu`` and ``sigma``, each ``[N, actions]``.
-
-        Returns:
-            ``None`` unless ``obs`` is such an array and the actor is one of plain linear layers and activations on the
-            CPU, small enough for N rows.
-        """
-        form = array_form(self, self._array_parts, obs)
-        if form is None:
-            return None
-        features = form.run(0, obs)  # type: ignore[arg-type]
-        if len(form.stacks) == 1:
-            return [np.tanh(features)]
-        return [form.run(1, features), np.exp(form.run(2, features).clip(*LOG_SIGMA_RANGE))]
-
-    def _array_parts(self) -> Parts:
-        kind, plain, actor = type(self), ContinuousQAC, self.actor_head
-        own_forward = kind.forward is not plain.forward or kind.compute_actor is not plain.compute_actor
-        if own_forward or type(actor) is not nn.Sequential or type(self.actor_encoder) is not nn.Identity:
-            raise NotPlain
-        first, activation, head = actor
-        owners = (self, actor, head)
-        if type(head) is RegressionHead and head.final_tanh:
-            return owners, [[first, activation, head.main, head.last]]
-        if type(head) is ReparameterizationHead and head.sigma_type == "conditioned" and head.bound_type is None:
-            return owners, [[first, activation, head.main], [head.mu], [head.log_sigma_layer]]
-        raise NotPlain
 
     def compute_first_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """:meth:`compute_critic` with the values ``[B]`` of the first Q function only."""

@@ -6,15 +6,13 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from ding.model.common.encoder import IMPALAConvEncoder, encoder_layers
+from ding.model.common.encoder import IMPALAConvEncoder
 from ding.model.common.head import DiscreteHead, MultiHead, RegressionHead, ReparameterizationHead
 from ding.model.common.shapes import Observation, ObsShape, output_sizes
 from ding.model.template.q_model import ACTION_MASK, DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
-from ding.torch_utils.network.run_layers import NotPlain, Parts, array_form
 from ding.utils import MODEL_REGISTRY
 from ding.utils.names import did_you_mean
 
@@ -219,33 +217,6 @@ class VAC(nn.Module):
             features = encode(observation, self.critic[0])
         output["value"] = self.critic_head(features)["pred"]
         return output
-
-    def array_actor_critic(self, obs: object) -> dict[str, np.ndarray] | None:
-        """:meth:`compute_actor_critic` by numpy and without gradients: float32 ``[N, features]`` to ``logit`` ``[N,
-        actions]`` and ``value`` ``[N]``.
-
-        Returns:
-            ``None`` unless ``obs`` is such an array and the model has discrete actions and plain linear layers and
-            activations on the CPU, small enough for N rows.
-        """
-        form = array_form(self, self._array_parts, obs)
-        if form is None:
-            return None
-        features = form.run(0, obs)  # type: ignore[arg-type]
-        logit = form.run(1, features)
-        if not self.share_encoder:
-            features = form.run(3, obs)  # type: ignore[arg-type]
-        return {"logit": logit, "value": form.run(2, features)[:, 0]}
-
-    def _array_parts(self) -> Parts:
-        kind, actor, critic = type(self), self.actor_head, self.critic_head
-        own_forward = kind.forward is not VAC.forward or kind.compute_actor_critic is not VAC.compute_actor_critic
-        if own_forward or type(actor) is not DiscreteHead or type(critic) is not RegressionHead or critic.final_tanh:
-            raise NotPlain
-        encoders = [self.actor[0]] if self.share_encoder else [self.actor[0], self.critic[0]]
-        first, *second = [encoder_layers(encoder) for encoder in encoders]
-        owners = (self, actor, critic, self.actor, self.critic, *encoders)
-        return owners, [first, [actor.Q], [critic.main, critic.last], *second]
 
     def _split(self, x: Observation) -> tuple[Any, torch.Tensor | None]:
         return split_observation(x, self.actor[0], type(self).__name__)

@@ -6,19 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from ding.model.common.state_rows import StateRows
-from ding.model.template.ppg import PPG
-from ding.model.template.q_model import QModel
-from ding.model.template.qac import ContinuousQAC
-from ding.model.template.vac import VAC
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
 from ding.torch_utils.graph.flat_parameters import flatten_parameters, paired_runs
 from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, original, paired_stand_ins
+from ding.torch_utils.network.array_function import arrays_allowed, as_array_function
 
 _OPTIONS = {"assign": "freq", "momentum": "theta"}
 
@@ -46,15 +42,6 @@ class IModelWrapper:
         """Run the wrapped model; a module with its hooks."""
         model = self._model
         return model(*args, **kwargs) if isinstance(model, nn.Module) else model.forward(*args, **kwargs)
-
-    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """What ``forward`` gives for float32 ``obs`` ``[N, features]``, as arrays and without gradients.
-
-        Returns:
-            ``None`` where there is no such form (see :meth:`BaseModelWrapper.array_logit`); no random number was
-            drawn then.
-        """
-        return None
 
     def reset(self, data_id: list[int] | None = None, **kwargs: Any) -> None:
         """Forget the state of the rows ``data_id`` (of all if None), in every wrapper that has some."""
@@ -87,34 +74,13 @@ class IModelWrapper:
 class BaseModelWrapper(IModelWrapper):
     """The wrapper that every bare model gets first: changes nothing."""
 
-    def array_logit(self, obs: object) -> np.ndarray | None:
-        """The logits by :meth:`QModel.array_logit`; ``None`` for another model."""
-        return self._model.array_logit(obs) if isinstance(self._model, QModel) else None
-
-    def array_actor(self, obs: object) -> list[np.ndarray] | None:
-        """The outputs by :meth:`ContinuousQAC.array_actor`; ``None`` for another model."""
-        return self._model.array_actor(obs) if isinstance(self._model, ContinuousQAC) else None
-
-    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The deterministic actions of an actor with Q functions."""
-        return array_action(self, obs, kwargs)
-
-    def array_actor_critic(self, obs: object) -> dict[str, np.ndarray] | None:
-        """The outputs by :meth:`VAC.array_actor_critic`; ``None`` for another model."""
-        return self._model.array_actor_critic(obs) if isinstance(self._model, (VAC, PPG)) else None
-
-
-def array_action(model: object, obs: object, kwargs: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
-    """``action`` float32 ``[N, D]`` of a bare deterministic actor; ``None`` for another model or other arguments."""
-    parts = array_outputs(model, obs, kwargs)
-    return {"action": parts[0]} if parts is not None and len(parts) == 1 else None
-
-
-def array_outputs(model: object, obs: object, kwargs: Mapping[str, Any]) -> list[np.ndarray] | None:
-    """What :meth:`BaseModelWrapper.array_actor` gives for a call with ``mode='compute_actor'`` and nothing else."""
-    if kwargs != {"mode": "compute_actor"} or not isinstance(model, BaseModelWrapper):
-        return None
-    return model.array_actor(obs)
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the wrapped model with its hooks; where it acts, perhaps by numpy, see
+        :func:`~ding.torch_utils.network.as_array_function`.
+        """
+        if arrays_allowed.get() and isinstance(self._model, nn.Module):
+            return as_array_function(self._model)(*args, **kwargs)
+        return super().forward(*args, **kwargs)
 
 
 class TeacherNetwork(IModelWrapper):

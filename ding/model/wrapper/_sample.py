@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ding.model.wrapper._base import BaseModelWrapper, IModelWrapper, array_action, output_dict
+from ding.model.wrapper._base import IModelWrapper, output_dict
 from ding.rl_utils.exploration import create_noise_generator
 from ding.torch_utils.math_helper import usable_mask
 from ding.utils import one_time_warning
@@ -105,12 +105,6 @@ class ArgmaxSampleWrapper(IModelWrapper):
         output["action"] = per_head(output, greedy_action)
         return output
 
-    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The same over arrays."""
-        plain = isinstance(self._model, BaseModelWrapper) and not kwargs
-        logit = self._model.array_logit(obs) if plain else None
-        return None if logit is None else {"logit": logit, "action": logit.argmax(1)}
-
 
 class MultinomialSampleWrapper(IModelWrapper):
     """``multinomial_sample``: adds ``action``, drawn from ``softmax(logit / alpha)`` of the allowed ones."""
@@ -120,21 +114,6 @@ class MultinomialSampleWrapper(IModelWrapper):
         output = output_dict(self._model.forward(*args, **kwargs), self)
         output["action"] = per_head(output, partial(softmax_action, alpha=alpha))
         return output
-
-    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The same over arrays, for an actor-critic network: the same actions from the same state of torch's generator
-        (but for the rounding of the chances).
-        """
-        if kwargs != {"mode": "compute_actor_critic"} or not isinstance(self._model, BaseModelWrapper):
-            return None
-        output = self._model.array_actor_critic(obs)
-        if output is None:
-            return None
-        logit = output["logit"]
-        weight = np.exp(logit - logit.max(1, keepdims=True))
-        # As torch.multinomial draws: the largest of the chances, each divided by an exponential number.
-        waits = torch.empty(logit.shape).exponential_().numpy()
-        return {**output, "action": (weight / waits).argmax(1)}
 
 
 class EpsGreedySampleWrapper(IModelWrapper):
@@ -170,18 +149,6 @@ class EpsGreedySampleWrapper(IModelWrapper):
             return self._output(output, _choose_per_row(logits[0], masks[0], eps, exploit))
         choose = _choose_together if self._reference_numerics else _choose
         return self._output(output, per_head(output, partial(choose, eps=eps, exploit=exploit)))
-
-    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The same over arrays: the same actions from the same state of numpy's generator."""
-        plain = type(self) is EpsGreedySampleWrapper and isinstance(self._model, BaseModelWrapper)
-        if not plain or self._reference_numerics or list(kwargs) != ["eps"] or isinstance(kwargs["eps"], Mapping):
-            return None
-        logit = self._model.array_logit(obs)
-        if logit is None:
-            return None
-        explore = np.random.random_sample(len(logit)) < kwargs["eps"]
-        random = _random_numbers(len(logit), logit.shape[1])
-        return {"logit": logit, "action": np.where(explore, random, logit.argmax(1))}
 
     def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
         """What to do when not exploring; takes its own arguments out of ``kwargs``."""
@@ -329,13 +296,6 @@ class ActionNoiseWrapper(IModelWrapper):
         if key in output:
             output[key] = self._noisy(output[key])
         return output
-
-    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The same over arrays, for a deterministic actor: the same actions from the same state of torch's generator
-        (but for rounding).
-        """
-        output = array_action(self._model, obs, kwargs)
-        return None if output is None else {"action": self.add_noise(torch.from_numpy(output["action"])).numpy()}
 
     def _noisy(self, action: torch.Tensor | Mapping[str, torch.Tensor] | list[torch.Tensor]) -> Any:
         if isinstance(action, Mapping):

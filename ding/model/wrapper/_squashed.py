@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from ding.model.wrapper._base import IModelWrapper, array_outputs, output_dict
+from ding.model.wrapper._base import IModelWrapper, output_dict
 
 
 class SquashedDeterministicSampleWrapper(IModelWrapper):
@@ -28,11 +27,6 @@ class SquashedDeterministicSampleWrapper(IModelWrapper):
         output = output_dict(self._model.forward(*args, **kwargs), self)
         action = torch.tanh(output["logit"][0])
         return {"logit": output["logit"], "action": action} if self._keep_logit else {"action": action}
-
-    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The same over arrays."""
-        parts = None if self._keep_logit else array_outputs(self._model, obs, kwargs)
-        return None if parts is None or len(parts) != 2 else {"action": np.tanh(parts[0])}
 
 
 class SquashedSampleWrapper(IModelWrapper):
@@ -54,11 +48,3 @@ class SquashedSampleWrapper(IModelWrapper):
             mu, sigma = output["logit"]
             action = torch.tanh(mu + sigma * torch.randn(mu.shape, device=mu.device))
         return {"logit": output["logit"], "action": action} if self._keep_logit else {"action": action}
-
-    def array_forward(self, obs: object, **kwargs: Any) -> dict[str, np.ndarray] | None:
-        """The same over arrays: the same actions from the same state of torch's generator (but for rounding)."""
-        parts = None if self._keep_logit else array_outputs(self._model, obs, kwargs)
-        if parts is None or len(parts) != 2:
-            return None
-        mu, sigma = parts
-        return {"action": np.tanh(mu + sigma * torch.randn(mu.shape).numpy())}

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from ding.data import EnvBatch
-from ding.model import IModelWrapper
 from ding.policy.common_utils import network_columns, output_column
+from ding.torch_utils.network.array_function import arrays_allowed
 
 
 def act(module: torch.nn.Module, model: Any, data: EnvBatch, device: torch.device | str, **kwargs: Any) -> EnvBatch:
@@ -20,14 +21,13 @@ def act(module: torch.nn.Module, model: Any, data: EnvBatch, device: torch.devic
     Returns:
         The outputs as columns on the CPU, ``action`` as ``[N, 1]`` for one discrete action.
     """
+    if module.training:
+        module.eval()
     obs = data.columns
-    arrays = model.array_forward(obs, **kwargs) if isinstance(model, IModelWrapper) else None
-    if arrays is not None:
-        columns = {key: torch.from_numpy(value[:, None] if value.ndim == 1 else value) for key, value in arrays.items()}
-    else:
-        if module.training:
-            module.eval()
+    context = arrays_allowed.set(isinstance(obs, np.ndarray) and obs.dtype == np.float32)
+    try:
         with torch.no_grad():
             output = model.forward(network_columns(obs, device), **kwargs)
-        columns = {key: output_column(value) for key, value in output.items()}
-    return EnvBatch.unchecked(data.env_ids, columns)
+    finally:
+        arrays_allowed.reset(context)
+    return EnvBatch.unchecked(data.env_ids, {key: output_column(value) for key, value in output.items()})

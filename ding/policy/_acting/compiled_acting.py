@@ -6,8 +6,8 @@ Where fewer environments are ready, the rows behind theirs are left as they were
 loop; no row of a network that acts depends on another one. Wrappers choose actions and draw random numbers outside of
 the graph, in the order in which they do without it. Weights are read where the network has them.
 
-Small networks of plain layers go on over arrays (:meth:`IModelWrapper.array_forward`), and those with convolutions or
-few operations by torch: both are faster.
+Small networks of plain layers go on by numpy (:func:`~ding.torch_utils.network.as_array_function`), and those with
+convolutions or few operations by torch: both are faster.
 """
 
 import time
@@ -20,6 +20,7 @@ from torch import nn
 from ding.model.wrapper.model_wrappers import BaseModelWrapper, IModelWrapper
 from ding.policy._learning.compiled_graphs import CompiledGraph, CompiledGraphs, leaves_of, with_leaves
 from ding.torch_utils.graph.recording import Graph, NotRecordable, current_recording, record
+from ding.torch_utils.network.array_function import arrays_allowed, as_array_function
 from ding.utils.nested import iter_nested
 
 _MODES = ("collect", "eval")
@@ -89,6 +90,8 @@ class CompiledModelWrapper(BaseModelWrapper):
         if type(obs) is not torch.Tensor or not all(isinstance(value, _PLAIN) for value in kwargs.values()):
             self.graphs.give_up("what its network takes is not a single tensor and plain values")
             return super().forward(*args, **kwargs)
+        if arrays_allowed.get() and as_array_function(self._model).takes(obs, **kwargs):
+            return super().forward(obs, **kwargs)
         start = time.perf_counter()
         count = len(obs)
         if count > self._num_rows:

@@ -1,6 +1,7 @@
 from ding.torch_utils.network.activation import GLU as GLU
 from ding.torch_utils.network.activation import Swish as Swish
 from ding.torch_utils.network.activation import build_activation as build_activation
+from ding.torch_utils.network.array_function import as_array_function as as_array_function
 from ding.torch_utils.network.gtrxl import GRUGatingUnit as GRUGatingUnit
 from ding.torch_utils.network.gtrxl import GTrXL as GTrXL
 from ding.torch_utils.network.gumbel_softmax import GumbelSoftmax as GumbelSoftmax

@@ -1,0 +1,335 @@
+"""``as_array_function``: a small network that acts, by numpy.
+
+For the observations of a few environments an operation of torch costs less than the way to it; numpy has a shorter way.
+A call for 8 observations by a PPO network of 64-64 takes 38 us in place of 102, and a CartPole run by PPO 12 % less CPU
+time (5 rounds in turns); with SAC on Pendulum, or 5 updates of DQN per 8 env steps, nothing that shows.
+"""
+
+import math
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from functools import partial
+from itertools import chain
+from operator import is_
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+#: Whether modules that act may be run by arrays in this context; see :func:`as_array_function`.
+arrays_allowed: ContextVar[bool] = ContextVar("arrays_allowed", default=False)
+
+# Larger products are left to torch: numpy's BLAS would share them among threads, which is not worth it at this size.
+_MAX_MACS = 2**18
+_MAX_FORMS = 64
+_PLAIN = (str, int, float, bool, type(None))
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+_ZERO, _HALF = np.zeros((), np.float32), np.full((), 0.5, np.float32)
+_aten = torch.ops.aten
+
+
+class _Unknown(Exception):
+    """A network with something that has no form over arrays."""
+
+
+class _TooLarge(_Unknown):
+    """An observation of so many rows has none."""
+
+
+def as_array_function(module: nn.Module) -> "ArrayFunction":
+    """Return a function that gives what ``module`` gives, without gradients, by numpy where that is known to be right.
+
+    That is so for modules of torch and of this package in evaluation mode, without hooks, whose parameters are float32
+    on the CPU and whose forward pass consists of linear layers, ReLU, tanh, sigmoid and simple arithmetic, for one
+    float32 tensor of few rows and plain keyword arguments. In all other cases the function calls the module. Values
+    differ from the module's by the rounding of float32 sums.
+
+    What an optimiser or ``load_state_dict`` changes is seen at once; so are replaced layers and parameters. Hooks for
+    all modules of the process are not called.
+    """
+    function = _functions.get(module)
+    if function is None or not function.holds():
+        function = _functions[module] = ArrayFunction(module)
+    return function
+
+
+class _Step(NamedTuple):
+    """An operation of torch below autograd."""
+
+    operation: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    result: Any
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.steps: list[_Step] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.steps.append(_Step(func, args, kwargs or {}, result))
+        return result
+
+
+class ArrayFunction:
+    """See :func:`as_array_function`."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = weakref.ref(module)
+        self._forms: dict[Any, _Form | None] = {}
+        modules = list(module.modules())
+        self._parameters = list(module.parameters())
+        self._is_known = all(map(_is_of_library, modules)) and all(map(_has_plain_memory, self._parameters))
+        # What a change would show in: the modules and parameters, the dicts in which they stand, and their memory.
+        self._states = [vars(one) for one in modules]
+        self._hooks = [vars(one)[name] for one in modules for name in _HOOKS] if self._is_known else []
+        places = [entries for one in modules for entries in (one._modules, one._parameters) if entries]
+        self._places: list[dict[str, Any]] = places if self._is_known else []
+        self._found = [*chain.from_iterable(map(dict.values, self._places))]
+        self._pointers = [parameter.data_ptr() for parameter in self._parameters]
+
+    def holds(self) -> bool:
+        """Whether the module still has the layers and parameters that were found."""
+        if not self._is_known:
+            return True
+        found = [*chain.from_iterable(map(dict.values, self._places))]
+        return (
+            len(found) == len(self._found)
+            and all(map(is_, found, self._found))
+            and [parameter.data_ptr() for parameter in self._parameters] == self._pointers
+        )
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Run the network."""
+        module = self._module()
+        assert module is not None  # the caller has it
+        key = self._key(args, options)
+        if key is None:
+            return module(*args, **options)
+        x, form = args[0], self._forms.get(key)
+        if form is not None:
+            return form.run(x.numpy())
+        with _Recorder() as recorder:
+            output = module(x, **options)
+        try:
+            self._forms[key] = _Form(x, recorder.steps, output, self._parameters)
+        except _TooLarge:
+            self._forms[key] = None
+        except _Unknown:
+            self._is_known = False
+        return output
+
+    def takes(self, *args: Any, **options: Any) -> bool:
+        """Whether a call with these arguments is run by numpy, or recorded for that."""
+        return self._key(args, options) is not None
+
+    def _key(self, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """What a form is kept by; ``None`` where the module has to be called."""
+        x = args[0] if len(args) == 1 else None
+        if not self._is_known or type(x) is not torch.Tensor or x.dtype is not torch.float32 or not x.is_cpu:
+            return None
+        for option in options.values():
+            if not isinstance(option, _PLAIN):
+                return None
+        key = (x.shape, *options.items())
+        if self._forms.get(key, self) is None or (len(self._forms) == _MAX_FORMS and key not in self._forms):
+            return None
+        if torch.is_grad_enabled() or any(self._hooks):
+            return None
+        # A list, since a generator takes longer.
+        special = [state["training"] or "forward" in state for state in self._states]
+        return None if any(special) else key
+
+
+_functions: weakref.WeakKeyDictionary[nn.Module, ArrayFunction] = weakref.WeakKeyDictionary()
+
+
+def _is_of_library(module: nn.Module) -> bool:
+    """Whether what its forward pass does follows from parameters and configuration, as far as it can be recorded.
+
+    Of layers with buffers, it may not: noise is switched on and off.
+    """
+    own = type(module).__module__.startswith(("torch.nn.modules.", "ding."))
+    return own and "forward" not in vars(module) and not module._buffers
+
+
+def _has_plain_memory(parameter: nn.Parameter) -> bool:
+    return type(parameter) is nn.Parameter and parameter.is_cpu and parameter.dtype is torch.float32
+
+
+class _Form:
+    """The operations of a forward pass over arrays of one shape.
+
+    Args:
+        x: what the network got.
+        steps: the operations.
+        output: what it gave: a tensor, or dicts, lists and tuples of them.
+        parameters: of the network.
+
+    Raises:
+        _Unknown: something has no form over arrays.
+    """
+
+    def __init__(
+        self, x: torch.Tensor, steps: Sequence[_Step], output: object, parameters: Sequence[nn.Parameter]
+    ) -> None:
+        # All values of a run: the input, what stays the same, and room for the results.
+        self._values: list[Any] = [None]
+        # Each with the places of one or two inputs and of the result.
+        self._steps: list[tuple[Callable[..., Any], int, int | None, int]] = []
+        self._places = {id(x): 0}
+        self._constants: set[int] = set()
+        for parameter in parameters:
+            self._constant(parameter.detach().numpy(), id(parameter))
+        for step in steps:
+            self._add(step)
+        self._output = self._placed(output)
+        del self._places
+        if not _agree(output, self.run(x.numpy())):
+            raise _Unknown
+
+    def run(self, x: np.ndarray) -> Any:
+        """Return the output as tensors."""
+        values = self._values.copy()
+        values[0] = x
+        for function, first, second, place in self._steps:
+            values[place] = function(values[first]) if second is None else function(values[first], values[second])
+        return _filled(self._output, values)
+
+    def _add(self, step: _Step) -> None:
+        function = _OPERATIONS.get(step.operation)
+        if function is None or step.kwargs or not isinstance(step.result, torch.Tensor):
+            raise _Unknown
+        if step.operation in _PRODUCTS and step.args[-1].numel() * len(step.result) > _MAX_MACS:
+            raise _TooLarge
+        inputs = [self._place_of(argument) for argument in step.args]
+        if step.operation is _aten.t.default and inputs[0] in self._constants:
+            # A view, which follows the parameter.
+            self._constant(self._values[inputs[0]].T, id(step.result))
+            return
+        varying = [place for place in inputs if place not in self._constants]
+        if len(varying) > 2 or (len(varying) == 2 and len(inputs) > 2):
+            raise _Unknown
+        if len(varying) < 2:
+            function = self._bound(function, inputs)
+        self._values.append(None)
+        place = self._places[id(step.result)] = len(self._values) - 1
+        first, second = (*varying, 0)[0], varying[1] if len(varying) == 2 else None
+        self._steps.append((function, first, second, place))
+
+    def _bound(self, function: Callable[..., Any], inputs: list[int]) -> Callable[..., Any]:
+        """The function of the one input that varies, if one does."""
+        given = [self._values[place] for place in inputs]
+        varies = [place not in self._constants for place in inputs]
+        if not any(varies):
+            return lambda _: function(*given)
+        before, after = given[: varies.index(True)], given[varies.index(True) + 1 :]
+        return (lambda x: function(*before, x, *after)) if after else partial(function, *before)
+
+    def _place_of(self, argument: object) -> int:
+        if not isinstance(argument, torch.Tensor):
+            return self._constant(argument, None)
+        if id(argument) not in self._places:
+            raise _Unknown
+        return self._places[id(argument)]
+
+    def _constant(self, value: object, key: int | None) -> int:
+        self._values.append(value)
+        place = len(self._values) - 1
+        self._constants.add(place)
+        if key is not None:
+            self._places[key] = place
+        return place
+
+    def _placed(self, output: object) -> Any:
+        """The output with the places of its tensors."""
+        if isinstance(output, torch.Tensor) and self._places.get(id(output), None) not in {None, *self._constants}:
+            return self._places[id(output)]
+        if type(output) is dict:
+            return {key: self._placed(value) for key, value in output.items()}
+        if type(output) is list or type(output) is tuple:
+            parts = map(self._placed, output)
+            return list(parts) if type(output) is list else tuple(parts)
+        raise _Unknown
+
+
+def _filled(output: Any, values: Sequence[Any]) -> Any:
+    if type(output) is int:
+        return torch.from_numpy(values[output])
+    if type(output) is dict:
+        return {key: _filled(value, values) for key, value in output.items()}
+    return type(output)([_filled(value, values) for value in output])
+
+
+def _agree(expected: Any, found: Any) -> bool:
+    if isinstance(expected, dict):
+        return all(_agree(value, found[key]) for key, value in expected.items())
+    if isinstance(expected, (list, tuple)):
+        return all(map(_agree, expected, found))
+    same = expected.dtype == found.dtype and expected.shape == found.shape
+    return same and torch.allclose(expected, found, rtol=1e-3, atol=1e-5, equal_nan=True)
+
+
+# Operations over arrays
+
+
+def _addmm(bias: np.ndarray, x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    # Not ``@``: that looks for warnings, of which torch gives none.
+    product: np.ndarray = np.dot(x, matrix)
+    product += bias
+    return product
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    positive: np.ndarray = np.maximum(x, _ZERO)
+    return positive
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    # By way of tanh, which does not overflow for large negative numbers.
+    share: np.ndarray = _HALF * np.tanh(_HALF * x) + _HALF
+    return share
+
+
+def _mean(x: np.ndarray, axes: Sequence[int], keepdims: bool = False) -> np.ndarray:
+    # Less time than numpy's mean takes.
+    count = np.float32(math.prod([x.shape[axis] for axis in axes]))
+    mean: np.ndarray = x.sum(axis=tuple(axes), keepdims=keepdims) / count
+    return mean
+
+
+def _clamp(x: np.ndarray, low: float | None = None, high: float | None = None) -> np.ndarray:
+    x = x if low is None else np.maximum(x, np.float32(low))
+    return x if high is None else np.minimum(x, np.float32(high))
+
+
+def _squeeze(x: np.ndarray, axis: int) -> np.ndarray:
+    return x.squeeze(axis) if x.shape[axis] == 1 else x
+
+
+def _expand(x: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    return x if x.shape == tuple(shape) else np.broadcast_to(x, tuple(shape)).copy()
+
+
+_PRODUCTS = (_aten.addmm.default, _aten.mm.default)
+_OPERATIONS: dict[Any, Callable[..., Any]] = {
+    _aten.t.default: np.transpose,
+    _aten.addmm.default: _addmm,
+    _aten.mm.default: np.dot,
+    _aten.relu.default: _relu,
+    _aten.tanh.default: np.tanh,
+    _aten.sigmoid.default: _sigmoid,
+    _aten.exp.default: np.exp,
+    _aten.add.Tensor: np.add,
+    _aten.sub.Tensor: np.subtract,
+    _aten.mul.Tensor: np.multiply,
+    _aten.mean.dim: _mean,
+    _aten.clamp.default: _clamp,
+    _aten.squeeze.dim: _squeeze,
+    _aten.expand.default: _expand,
+}

@@ -110,7 +110,7 @@ SHARED_MEANINGS = {
     "other.replay_buffer": "(dict) The replay buffer; its keys depend on its type.",
     "other.replay_buffer.replay_buffer_size": "(int) Samples that the buffer can hold.",
     "other.replay_buffer.max_use": "(int) How often a sample is drawn before it is dropped.",
-    "other.replay_buffer.max_reuse": "(int) Kept for configs of the original API; max_use is the limit.",
+    "other.replay_buffer.max_reuse": "(int) Kept for configs of DI-engine; max_use is the limit.",
     "other.replay_buffer.max_staleness": "(int) Train iterations after which a sample is dropped.",
     "other.replay_buffer.alpha": "(float) How much priorities count in draws: 0 is uniform.",
     "other.replay_buffer.beta": "(float) How much the bias of draws is corrected at the start: 1 is wholly.",

@@ -123,7 +123,7 @@ def _import_home(registry: str) -> None:
             raise
 
 
-#: Types of policies in configs of the original API that it does not register itself -> the registered ones.
+#: Types of policies in configs of DI-engine that it does not register itself -> the registered ones.
 RENAMED_POLICIES = {"cql_discrete": "discrete_cql", "sac_discrete": "discrete_sac"}
 
 

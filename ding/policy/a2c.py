@@ -34,7 +34,7 @@ class A2CPolicy(StochasticPolicy):
         # (str) 'discrete' or 'continuous'.
         "action_space": "discrete",
         "learn": {
-            # Kept for configs of the original API; a collection is gone through once.
+            # Kept for configs of DI-engine; a collection is gone through once.
             "update_per_collect": 1,
             "batch_size": 64,
             "learning_rate": 0.001,

@@ -115,7 +115,7 @@ class ACERPolicy(SequencePolicy):
             "clip_value": None,
             "update_per_collect": 4,
             "batch_size": 16,
-            # Kept for configs of the original API; not used.
+            # Kept for configs of DI-engine; not used.
             "value_weight": 0.5,
             "lambda_": 0.95,
             "entropy_weight": 0.0001,
@@ -134,7 +134,7 @@ class ACERPolicy(SequencePolicy):
             # (bool) Whether to bootstrap at the end of an episode too.
             "ignore_done": False,
         },
-        # Kept for configs of the original API: `learn` has what is used.
+        # Kept for configs of DI-engine: `learn` has what is used.
         "collect": {"unroll_len": 32, "discount_factor": 0.9, "gae_lambda": 0.95},
         "eval": {"evaluator": {"eval_freq": 200}},
         "other": {"replay_buffer": {"replay_buffer_size": 1000, "max_use": 16}},

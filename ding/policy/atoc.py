@@ -70,7 +70,7 @@ class ATOCPolicy(DDPGPolicy):
             self._attention = actor.attention
             rate = learn.learning_rate_actor
             self._optimizer_attention = clipping_adam(self._attention.parameters(), learn, lr=rate)
-            # The key of the original API.
+            # The key of DI-engine.
             self.learn_state = {**self.learn_state, "optimize_actor_attention": "_optimizer_attention"}
 
     def _update_critic(self, batch: Mapping[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:

@@ -97,11 +97,11 @@ class Policy(Learning, ABC):
         "cuda": False,
         # (bool) Whether several processes train replicas of the model and average their gradients.
         "multi_gpu": False,
-        # (bool) Kept for configs of the original API: gradients are averaged after ``backward``.
+        # (bool) Kept for configs of DI-engine: gradients are averaged after ``backward``.
         "bp_update_sync": True,
         # (bool) Whether collected trajectories are cut at the end of an episode only.
         "traj_len_inf": False,
-        # (bool) Whether to compute the numbers of the original API where the default is a correction of them.
+        # (bool) Whether to compute the numbers of DI-engine where the default is a correction of them.
         "reference_numerics": False,
         # (int or None) Threads that torch uses; None picks a number that fits the network and the batch size.
         "num_threads": None,

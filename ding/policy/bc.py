@@ -57,7 +57,7 @@ class BehaviourCloningPolicy(Policy):
         "continuous": False,
         # (str) 'l1_loss' or 'mse_loss': the distance of continuous actions.
         "loss_type": "l1_loss",
-        # (int) Kept for configs of the original API: ``model.action_shape`` is what the network has.
+        # (int) Kept for configs of DI-engine: ``model.action_shape`` is what the network has.
         "action_shape": 19,
         "learn": {
             "update_per_collect": 1,

@@ -25,7 +25,7 @@ _REPEATS = 10
 class BCQPolicy(Policy):
     """Batch-constrained Q-learning of continuous actions; it learns from data sets only.
 
-    Each sample is regressed to its own target; the original API regresses it to those of the whole batch.
+    Each sample is regressed to its own target; DI-engine regresses it to those of the whole batch.
     """
 
     config = {
@@ -134,7 +134,7 @@ class BCQPolicy(Policy):
         return ["cur_lr", "td_error", "target_q_value", *losses]
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
-        """A perturbation of the original API has one output for all dimensions of an action, which each then gets; the
+        """A perturbation of DI-engine has one output for all dimensions of an action, which each then gets; the
         moments of its optimiser fit no longer.
         """
         state = {**state_dict}

@@ -47,8 +47,8 @@ class COMAPolicy(JointQPolicy):
     The policy that acts and that learns is the softmax of the logits with chance ``1 - eps``, and uniform over the
     allowed actions with chance ``eps``: see :func:`mixed_logit`. A transition keeps its ``eps``. Sequences overlap by
     one step, so that the value of each step is learned. A step that two sequences have is learned from the second one.
-    With ``reference_numerics=True`` they do not overlap, and the policy that learns is the softmax alone, as in the
-    original API.
+    With ``reference_numerics=True`` they do not overlap, and the policy that learns is the softmax alone, as in
+    DI-engine.
 
     ``agent_state`` ends with the agent's last action and its number, both one-hot (see
     :class:`ding.model.template.coma.COMACriticNetwork`).
@@ -66,7 +66,7 @@ class COMAPolicy(JointQPolicy):
         return clipping_adam(network.parameters(), self._cfg.learn, weight_decay=weight_decay)
 
     def _sampler(self) -> str:
-        # The original API explores around the best action, whatever the policy gives the others.
+        # DI-engine explores around the best action, whatever the policy gives the others.
         return "eps_greedy_sample" if self._reference_numerics else "eps_greedy_multinomial_sample"
 
     def _init_collect(self) -> None:
@@ -139,7 +139,7 @@ class COMAPolicy(JointQPolicy):
         # A return is known where the episode ends or goes on within the sequence.
         known = real * torch.cat([torch.maximum(done[:-1], real[1:]), done[-1:]])
         if self._reference_numerics:
-            # The original API learns no value at the last step, also where the episode ends there; its mean is over
+            # DI-engine learns no value at the last step, also where the episode ends there; its mean is over
             # the others.
             batch.pop("eps", None)
             known[-1] = 0

@@ -217,7 +217,7 @@ def transition_done(timestep: BaseEnvTimestep | TimestepBatch, reference_numeric
 
     Args:
         timestep: a ``BaseEnvTimestep`` (-> bool) or a ``TimestepBatch`` (-> bool array ``[N]``).
-        reference_numerics: store a time limit as done, as the original API does.
+        reference_numerics: store a time limit as done, as DI-engine does.
     """
     if isinstance(timestep, TimestepBatch):
         # Of bools, "greater" is "and not".

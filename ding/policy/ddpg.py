@@ -35,7 +35,7 @@ class DDPGPolicy(Policy):
     With two critics the smaller one counts in targets. A hybrid action (``action_space='hybrid'``) has a discrete type
     and continuous arguments: the critic reads the chances of the types, and collecting draws the type (PADDPG,
     arXiv:1511.04143). Priorities are ``|Q - target|``; ``reference_numerics=True`` makes them squares and stores time
-    limits as terminal, as the original API does.
+    limits as terminal, as DI-engine does.
     """
 
     optional_keys = {"learn": "noise_sigma noise_range"}

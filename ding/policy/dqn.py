@@ -34,7 +34,7 @@ class DQNPolicy(Policy):
     ``R = sum_{i<n} gamma^i r_i + gamma^n Q'(s_n, argmax_a Q(s_n, a))``,
     where ``Q'`` is the target network. An ``action_mask`` (1: allowed) in the observation, or a ``next_action_mask`` in
     the sample, holds for that argmax too. Priorities are ``|Q - R|``; ``reference_numerics=True`` makes them squares,
-    stores time limits as terminal and discounts the tail of a cut segment as the original API does.
+    stores time limits as terminal and discounts the tail of a cut segment as DI-engine does.
     """
 
     config = {
@@ -145,7 +145,7 @@ class DQNPolicy(Policy):
         size = td_error.detach().abs()
         if size.ndim > 1:
             size = size.square().mean(0).sqrt()
-        # The exponent of prioritised replay is meant for |Q - R|, while the original API takes the square.
+        # The exponent of prioritised replay is meant for |Q - R|, while DI-engine takes the square.
         return size.square() if self._reference_numerics else size
 
     def _may_join_updates(self) -> bool:

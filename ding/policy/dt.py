@@ -47,7 +47,7 @@ class DTPolicy(Policy):
         "rtg_scale": 1000,
         # (float) The return that is aimed at; must be given.
         "rtg_target": None,
-        # (int) Kept for configs of the original API; the env ends episodes.
+        # (int) Kept for configs of DI-engine; the env ends episodes.
         "max_eval_ep_len": 1000,
         "batch_size": 64,
         # (float) Weight decay, and number of updates over which the learning rate grows to its value.
@@ -90,7 +90,7 @@ class DTPolicy(Policy):
         self._scheduler = torch.optim.lr_scheduler.LambdaLR(self._optimizer, share)
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
-        """A file of the original API holds no warm-up, which then stays as it is."""
+        """A file of DI-engine holds no warm-up, which then stays as it is."""
         super()._load_state_dict_learn({"scheduler": self._scheduler.state_dict(), **state_dict})
 
     def _make_optimizer(self) -> Any:

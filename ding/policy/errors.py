@@ -4,7 +4,7 @@
 
     PolicyError
     ├── PolicyConfigError (RuntimeError)            a config key that does not fit, or keys that contradict each other
-    ├── PolicyUsageError (AssertionError)           an argument outside the public contract of the original API
+    ├── PolicyUsageError (AssertionError)           an argument outside the public contract of DI-engine
     ├── PolicyDataError (ValueError)                a batch whose fields do not fit the algorithm
     ├── PolicyStateError (KeyError)                 a state dict with missing or unknown keys
     │   └── PolicyWeightsError (RuntimeError)       the parameters in it are not those of the network
@@ -25,7 +25,7 @@ class PolicyConfigError(PolicyError, RuntimeError, UserMistake):
 
 
 class PolicyUsageError(PolicyError, AssertionError):
-    """An argument outside the public contract (the original API promises an ``AssertionError``)."""
+    """An argument outside the public contract (DI-engine promises an ``AssertionError``)."""
 
 
 class PolicyDataError(PolicyError, ValueError):

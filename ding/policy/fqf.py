@@ -18,7 +18,7 @@ from ding.utils import POLICY_REGISTRY
 class FQFPolicy(DQNPolicy):
     """Fully parameterised quantiles; the rest is as in :class:`DQNPolicy`. Priorities are the losses of the samples.
 
-    With ``reference_numerics=True`` the value of an action is the plain mean of its quantiles, as in the original API,
+    With ``reference_numerics=True`` the value of an action is the plain mean of its quantiles, as in DI-engine,
     however wide their fractions are.
     """
 

@@ -192,7 +192,7 @@ class AllAgents(BaseModelWrapper):
 
 
 def _per_dimension(result: PPOLoss, action_dim: int, entropy_weight: float) -> PPOLoss:
-    """The loss with the mean entropy and KL of the action's dimensions, as the original API has them, not their sum."""
+    """The loss with the mean entropy and KL of the action's dimensions, as DI-engine has them, not their sum."""
     mean = result.entropy_loss / action_dim
     total = result.total_loss + entropy_weight * (result.entropy_loss - mean)
     return result._replace(entropy_loss=mean, approx_kl=result.approx_kl / action_dim, total_loss=total)

@@ -35,7 +35,7 @@ class IBCPolicy(BehaviourCloningPolicy):
             # (int) How often the data set is gone through.
             "train_epoch": 30,
             "batch_size": 256,
-            # Of AdamW; the other keys of behaviour cloning are kept for configs of the original API.
+            # Of AdamW; the other keys of behaviour cloning are kept for configs of DI-engine.
             "optim": {"learning_rate": 1e-5, "weight_decay": 0.0, "beta1": 0.9, "beta2": 0.999},
         },
         "eval": {"evaluator": {"eval_freq": 10000}},

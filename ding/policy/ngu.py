@@ -28,7 +28,7 @@ class NGUPolicy(R2D2Policy):
     which has its own discount and weight of the intrinsic reward (``beta`` is its number); evaluation plays the first
     one. Observations are dicts of ``obs, prev_action, prev_reward_extrinsic``, as
     ``env.obs_plus_prev_action_reward=True`` makes them. With ``reference_numerics=True`` the network learns from the
-    previous action and reward of the sample beside, as the original API does, and not from its own.
+    previous action and reward of the sample beside, as DI-engine does, and not from its own.
 
     Raises:
         PolicyConfigError: ``model.collector_env_num`` is not ``collect.env_num``.

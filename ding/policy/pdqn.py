@@ -41,7 +41,7 @@ class PDQNPolicy(Policy):
 
     Updates come in cycles of ``learn.update_circle``: in the first half of a cycle the values learn, in the second
     the arguments; the very first update is for both. Priorities are ``|Q - target|``; ``reference_numerics=True`` makes
-    them squares, stores time limits as terminal and discounts the tail of a cut segment as the original API does.
+    them squares, stores time limits as terminal and discounts the tail of a cut segment as DI-engine does.
     """
 
     acts_in_unit_range = True

@@ -49,7 +49,7 @@ class PPOSettings(NamedTuple):
     kl_beta: float = 0.0
     kl_type: str = "k1"
     adv_norm: bool = False
-    #: As the original: forbidden actions stay in the distributions, dual clip of both signs of continuous actions.
+    #: As DI-engine: forbidden actions stay in the distributions, dual clip of both signs of continuous actions.
     reference_numerics: bool = False
 
     def surrogate(self, logit: Any, batch: Mapping[str, Any], adv: torch.Tensor) -> Surrogate:

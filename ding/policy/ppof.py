@@ -99,7 +99,7 @@ class PPOFPolicy:
         "unroll_len": 1,
         # (bool) Whether evaluation takes the most likely action, and does not draw one.
         "deterministic_eval": True,
-        # (bool) Whether to compute the numbers of the original API where the default is a correction of them.
+        # (bool) Whether to compute the numbers of DI-engine where the default is a correction of them.
         "reference_numerics": False,
         "model": {},
     }
@@ -262,7 +262,7 @@ class PPOFPolicy:
         return state | ({KEY: found} if (found := self.normalization.state_dict()) else {})
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned; the original API has no ``value_norm``."""
+        """Load what :meth:`state_dict` returned; DI-engine has no ``value_norm``."""
         self._model.load_state_dict(state_dict["model"])
         if state_dict.get(KEY):
             self.normalization.load_state_dict(state_dict[KEY])

@@ -43,7 +43,7 @@ class QTRANPolicy(JointQPolicy):
 
     @property
     def _max_grad_norm(self) -> float:
-        # The original API has the key clip_value and does not limit the norm.
+        # DI-engine has the key clip_value and does not limit the norm.
         return 1e7 if self._reference_numerics else super()._max_grad_norm
 
     @batched
@@ -71,7 +71,7 @@ class QTRANPolicy(JointQPolicy):
             next_best = None if following is None else greedy(following["logit"], batch["next_action_mask"])
             next_q = self._next_outputs(self._target_network.forward, batch, next_best)["total_q"]
             target = batch["reward"] + batch["discount"] * batch["not_done"] * next_q
-            # The passes of the original API follow each other without a reset of the state.
+            # The passes of DI-engine follow each other without a reset of the state.
             start = (following or now)["next_state"] if self._reference_numerics else None
             best_total_q = self._outputs(self._model, batch, best, start)["total_q"]
         td_loss = (weight * (total_q - target).square()).mean()

@@ -46,7 +46,7 @@ class R2D2Policy(RecurrentQPolicy):
     the value of the observation after a time limit. What a short episode lacks is filled up and not learned.
 
     With ``reference_numerics=True`` sequences do not overlap, the first ``burnin_step`` and the last ``nstep`` steps of
-    each are not learned, what fills up is, and priorities are squared errors, as in the original API.
+    each are not learned, what fills up is, and priorities are squared errors, as in DI-engine.
     """
 
     config = {
@@ -79,7 +79,7 @@ class R2D2Policy(RecurrentQPolicy):
         "collect": {
             # (int) Sequences per collection.
             "n_sample": 32,
-            # (bool) Kept for configs of the original API: ``policy.traj_len_inf`` is what collectors read.
+            # (bool) Kept for configs of DI-engine: ``policy.traj_len_inf`` is what collectors read.
             "traj_len_inf": True,
             # (int) Number of environments; has to be given.
             "env_num": None,
@@ -156,7 +156,7 @@ class R2D2Policy(RecurrentQPolicy):
             target = self._rescaled(batch["reward"] + batch["discount"] * batch["not_done"] * next_value)
         td_error = of_action(q, batch["action"]) - target
         loss = mean_of_learned(weighted(td_error.square(), batch["weight"]), batch["learned"])
-        # The original API takes squares here.
+        # DI-engine takes squares here.
         size = td_error.detach().square() if self._reference_numerics else td_error.detach().abs()
         return QLoss(loss, sequence_priority(size, batch["learned"]), self._values_to_log(batch, q, next_q))
 

@@ -38,7 +38,7 @@ class R2D2GTrXLPolicy(R2D2Policy):
             # (str) The memory before a sequence: 'zero', or 'old', that of the policy that collected.
             "init_memory": "zero",
         },
-        # (int) Kept for configs of the original API; collectors read ``n_sample``.
+        # (int) Kept for configs of DI-engine; collectors read ``n_sample``.
         "collect": {"each_iter_n_sample": 32},
     }
 
@@ -70,7 +70,7 @@ class R2D2GTrXLPolicy(R2D2Policy):
     def _bootstrap_values(self, batch: Mapping[str, Any], q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if not self._reference_numerics:
             return super()._bootstrap_values(batch, q)
-        # The original API bootstraps from runs that begin n steps later.
+        # DI-engine bootstraps from runs that begin n steps later.
         n = self._nstep
         obs, networks = batch["obs"][n:], (self._target_network.forward, self._model)
         next_q, chooser = (self._run(network, obs, batch["later_memory"])["logit"] for network in networks)

@@ -178,7 +178,7 @@ class DiscreteSACPolicy(SoftActorCriticPolicy):
     """Soft actor-critic for discrete actions (Christodoulou 2019, arXiv:1910.07207).
 
     The temperature leads to 0.98 of the entropy of uniform actions, unless ``learn.target_entropy`` names another one.
-    The original API takes ``-prod(action_shape)``, which no policy can have; ``reference_numerics=True`` does so, too.
+    DI-engine takes ``-prod(action_shape)``, which no policy can have; ``reference_numerics=True`` does so, too.
     It collects by drawing from the policy, or with chance ``eps`` at random (``other.eps``).
     """
 
@@ -223,7 +223,7 @@ class DiscreteSACPolicy(SoftActorCriticPolicy):
         alpha_loss = self._update_temperature((log_prob.exp() * log_prob).sum(-1))
         self._target_model.update(self._model)
 
-        # Of the policy that drew the samples, as the original API logs it, or of the policy now.
+        # Of the policy that drew the samples, as DI-engine logs it, or of the policy now.
         seen = batch["logit"].log_softmax(-1) if self._reference_numerics else log_prob
         numbers = {
             "priority": priorities(td_errors, self._reference_numerics),

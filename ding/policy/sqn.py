@@ -143,7 +143,7 @@ class SQNPolicy(Policy):
         return ["q_loss", "entropy", "q_value", "alpha_loss", "alpha"]
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
-        """A file of the original API holds no target network, which is the model then, and no temperature, which stays
+        """A file of DI-engine holds no target network, which is the model then, and no temperature, which stays
         as it is.
         """
         absent = {"target_model": state_dict.get("model"), "alpha": self._state_dict_learn()["alpha"]}

@@ -8,7 +8,7 @@ from ding.utils import POLICY_REGISTRY
 class TD3Policy(DDPGPolicy):
     """Twin delayed DDPG (Fujimoto et al. 2018, arXiv:1802.09477): :class:`DDPGPolicy` with other defaults.
 
-    The target network moves at every update of the critics, as in the original API; in the paper only with the actor.
+    The target network moves at every update of the critics, as in DI-engine; in the paper only with the actor.
     """
 
     config = {

@@ -14,7 +14,7 @@ from ding.utils import POLICY_REGISTRY
 class TD3BCPolicy(TD3Policy):
     """TD3 whose actor also imitates the data; the rest is as in :class:`TD3Policy`.
 
-    The targets' actions get noise once; the original API adds it twice.
+    The targets' actions get noise once; DI-engine adds it twice.
     """
 
     # Data sets hold the env's own actions.

@@ -15,8 +15,8 @@ from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 class WQMIXPolicy(QMIXPolicy):
     """QMIX that is drawn towards an unrestricted joint value, ``Q*``, which is learned beside it.
 
-    The targets are those of a target network of ``Q*``; with ``reference_numerics=True`` of ``Q*`` itself, as in the
-    original API.
+    The targets are those of a target network of ``Q*``; with ``reference_numerics=True`` of ``Q*`` itself, as in
+    DI-engine.
     """
 
     optional_keys = {"learn": "alpha"}

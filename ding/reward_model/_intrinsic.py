@@ -73,7 +73,7 @@ class PooledRewardModel(BaseRewardModel):
         return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict(), "statistics": statistics}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned, or the parameters alone, as the original API saves them."""
+        """Load what :meth:`state_dict` returned, or the parameters alone, as DI-engine saves them."""
         if "model" not in state_dict:
             self.reward_model.load_state_dict(state_dict)
             return

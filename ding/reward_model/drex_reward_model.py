@@ -19,7 +19,7 @@ class DrexRewardModel(TrexRewardModel):
         **TrexRewardModel.config,
         "type": "drex",
         "batch_size": 64,
-        # (int) Kept for configs of the original API: the network is that of T-REX.
+        # (int) Kept for configs of DI-engine: the network is that of T-REX.
         "hidden_size": 128,
         # (int) Updates of the clone.
         "bc_iterations": 2000,
@@ -28,5 +28,5 @@ class DrexRewardModel(TrexRewardModel):
         # (int) Its episodes for each noise.
         "num_trajs_per_bin": 5,
     }
-    #: Kept for callers of the original API.
+    #: Kept for callers of DI-engine.
     bc_cfg: ClassVar[None] = None

@@ -162,7 +162,7 @@ class GailRewardModel(BaseRewardModel):
         return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned; the original API saves no optimiser."""
+        """Load what :meth:`state_dict` returned; DI-engine saves no optimiser."""
         self.reward_model.load_state_dict(state_dict["model"])
         if "optimizer" in state_dict:
             self.opt.load_state_dict(state_dict["optimizer"])

@@ -31,7 +31,7 @@ class _SequenceModel(PooledRewardModel):
     """
 
     config = {
-        # (str) Kept for configs of the original API: the intrinsic reward is always added.
+        # (str) Kept for configs of DI-engine: the intrinsic reward is always added.
         "intrinsic_reward_type": "add",
         "learning_rate": 1e-3,
         "batch_size": 64,
@@ -189,7 +189,7 @@ class EpisodicNGURewardModel(_SequenceModel):
             inter_episodic_reward, episodic_reward: ``[B * T]``, as the two models estimate them.
             nstep: rewards before the bootstrap value.
             collector_env_num: size of the family.
-            tb_logger, estimate_cnt: kept for callers of the original API; the model logs by its own writer and count.
+            tb_logger, estimate_cnt: kept for callers of DI-engine; the model logs by its own writer and count.
         """
         batch = sequence_batch(train_data)
         real, columns = _real(batch), batch.columns

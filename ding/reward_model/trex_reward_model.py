@@ -90,7 +90,7 @@ class TrexRewardModel(BaseRewardModel):
     config = {
         "type": "trex",
         "learning_rate": 1e-5,
-        # (int) Pairs in an update. (The original API takes one.)
+        # (int) Pairs in an update. (DI-engine takes one.)
         "batch_size": 1,
         # (int) How often all pairs are gone through.
         "update_per_collect": 100,

@@ -58,7 +58,7 @@ def happo_error_continuous(
 ) -> tuple[happo_loss, happo_info]:
     """:func:`happo_error` for mappings with mu and sigma ``[B, D]`` in the place of the logits.
 
-    Entropy and KL are means over the action dimensions here, not sums: weights of the original API are tuned to that.
+    Entropy and KL are means over the action dimensions here, not sums: weights of DI-engine are tuned to that.
     """
     loss, info = happo_error(data, clip_ratio, use_value_clip, dual_clip)
     num_dims = data[0]["mu"].shape[-1]

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 _LOG_2 = math.log(2.0)
 _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
-# What the original API adds to ``1 - tanh(u)^2``.
+# What DI-engine adds to ``1 - tanh(u)^2``.
 _REFERENCE_EPSILON = 1e-6
 
 

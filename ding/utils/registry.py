@@ -4,7 +4,7 @@ Exceptions::
 
     KeyError
     └── UnknownNameError      the name is not registered; the message has the nearest known one
-    AssertionError            (the public contract of the original API)
+    AssertionError            (the public contract of DI-engine)
     └── DuplicateNameError    the name is taken and ``force_overwrite`` was not given
 """
 

@@ -390,7 +390,7 @@ class NaiveCollector(_CountingSlave):
         raise TaskFail(result={"message": "task name error"}, message=f"illegal collector task <{name}>")
 
     def _data(self, number: int) -> dict[str, Any]:
-        """The answer to the data task of this number, in the original form and in that of references."""
+        """The answer to the data task of this number, in the form of DI-engine and in that of references."""
         ids = {"task_id": self._task_info["task_id"], "buffer_id": self._task_info["buffer_id"]}
         if number > _DATA_TASKS:
             info = {"collector_done": True, "cur_episode": 1, "cur_step": 314, "cur_sample": 314}

@@ -1,4 +1,4 @@
-"""Models of what an env does. Of those of the original API, the model of actions between observations is built."""
+"""Models of what an env does. Of those of DI-engine, the model of actions between observations is built."""
 
 from ding.utils.exports import lazy_exports
 

@@ -68,7 +68,7 @@ def test_a_file_without_a_safe_form_is_refused_and_a_foreign_one_too(tmp_path) -
 
 
 def test_each_load_hands_out_arrays_of_its_own(tmp_path) -> None:
-    # The original API's loader handed out views of memory that the next load overwrote: 0, 3, 3, 3.
+    # DI-engine's loader handed out views of memory that the next load overwrote: 0, 3, 3, 3.
     loader = FileStorageLoader(str(tmp_path / "a" / "b"), worker_num=1)
     inbox = Inbox(4)
     for value in range(4):

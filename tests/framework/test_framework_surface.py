@@ -1,4 +1,4 @@
-"""Every name of the framework and its data is there, with the parameters of the original API."""
+"""Every name of the framework and its data is there, with the parameters of DI-engine."""
 
 import importlib
 import inspect

@@ -190,7 +190,7 @@ PDQN_CASES = {
 
 @pytest.mark.parametrize("multi_pass", [False, True])
 def test_first_learn_steps_of_pdqn(multi_pass):
-    """The original API runs values and arguments on one encoder, so this network does, too."""
+    """DI-engine runs values and arguments on one encoder, so this network does, too."""
     steps, total, target_total = PDQN_CASES[multi_pass]
     model = {"obs_shape": 4, "action_shape": HYBRID, "multi_pass": multi_pass, "action_mask": [[1, 0], [0, 1]]}
     overrides = {"model": model, "learn": {"batch_size": 4}, "reference_numerics": True}

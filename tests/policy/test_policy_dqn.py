@@ -307,7 +307,7 @@ def test_calculate_priority_leaves_batch_statistics_alone():
 
 
 class _OwnLearning(DQNPolicy):
-    """A learn step as scripts of the original API write it: the models give ``logit`` and ``action``."""
+    """A learn step as scripts of DI-engine write it: the models give ``logit`` and ``action``."""
 
     def _forward_learn(self, data):
         batch = default_preprocess_learn(data, use_nstep=True)

@@ -62,7 +62,7 @@ def transitions(kind: str, b: int) -> list[dict[str, Any]]:
 
 
 def sequence(steps: list[dict[str, Any]]) -> dict[str, Any]:
-    """The steps in the form of the original API, a list for each field."""
+    """The steps in the form of DI-engine, a list for each field."""
     made: dict[str, Any] = {key: [step[key] for step in steps] for key in steps[0]}
     for key in ("obs", "next_obs"):
         made[key] = {name: [row[name] for row in made[key]] for name in made[key][0]}

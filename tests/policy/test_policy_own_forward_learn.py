@@ -105,7 +105,7 @@ def test_qmix(double_q: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         result = written.learn_mode.forward(copy.deepcopy(samples))
         expected = shipped.learn_mode.forward(copy.deepcopy(samples))
-    if double_q:  # without it, its targets begin before the first step, as those of the original API do
+    if double_q:  # without it, its targets begin before the first step, as those of DI-engine do
         assert result["total_loss"] == pytest.approx(expected["total_loss"], rel=1e-3)
 
 

@@ -167,7 +167,7 @@ CASES = {
         ],
         1691.98,
     ),
-    # The numbers of the original but for the divergence, which is NaN there, and without weight here.
+    # The numbers of DI-engine but for the divergence, which is NaN there, and without weight here.
     "ppg_offpolicy with auxiliary phases": (
         PPGOffPolicy,
         {"reference_numerics": True, "learn": {"aux_freq": 1, "aux_bc_weight": 0}},

@@ -79,7 +79,7 @@ def test_first_learn_steps(init_memory, form):
     samples = [sample for b in range(2) for sample in policy.collect_mode.get_train_sample(episode(6, b))]
     samples = [{**sample, "IS": 1 / (1 + b)} for b, sample in enumerate(samples)]
     if form == "lists":
-        # All memories of the steps, as the original API has them.
+        # All memories of the steps, as DI-engine has them.
         memories = [[step["prev_memory"] for step in episode(6, b)] for b in range(2)]
         samples = [
             {**{k: [*v] if k != "IS" else v for k, v in sample.items()}, "prev_memory": memory}

@@ -65,7 +65,7 @@ def parameters_here(function: object, bound: bool) -> dict[str, inspect.Paramete
 
 
 def differences(where: str, line: str, function: object, bound: bool) -> list[str]:
-    """What a call that fits the original's signature would trip over."""
+    """What a call that fits DI-engine's signature would trip over."""
     asked, here = parameters_asked(line), parameters_here(function, bound)
     wrong = [f"{name} is missing" for name, _ in asked if name not in here]
     for name, default in asked:

@@ -127,7 +127,7 @@ def test_the_state_holds_all_that_was_learned(kind, tmp_path, monkeypatch):
         one.collect_data(batch(4))
         one.train()
     assert torch.equal(rewards(model.estimate(batch(5))), rewards(other.estimate(batch(5))))
-    # The original API saves the parameters alone.
+    # DI-engine saves the parameters alone.
     plain = make(kind, intrinsic_reward_type="assign")
     plain.load_state_dict(model.state_dict()["model"])
     assert torch.allclose(rewards(plain.estimate(batch(5))), intrinsic(model, batch(5)), atol=1e-5)

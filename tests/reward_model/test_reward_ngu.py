@@ -34,7 +34,7 @@ def sequences() -> TransitionBatch:
 
 
 def lists(batch: TransitionBatch) -> list[dict[str, Any]]:
-    """The same with lists of T entries, as the original API has it."""
+    """The same with lists of T entries, as DI-engine has it."""
     return [{key: list(value) for key, value in row.items()} for row in batch]
 
 

@@ -164,7 +164,7 @@ def test_happo_is_ppo_with_a_factor():
     assert_golden([loss, info], [list(expected[:3]), expected_info])
     loss, info = happo_error_continuous(happo_data(*continuous(WEIGHT)[:8], ones))
     expected, expected_info = ppo_error_continuous(continuous(WEIGHT))
-    # Of two action dimensions: entropy and KL are their means, as the original API has it.
+    # Of two action dimensions: entropy and KL are their means, as DI-engine has it.
     assert_golden(loss, [expected.policy_loss, expected.value_loss, expected.entropy_loss / 2])
     assert_golden(info, [expected_info.approx_kl / 2, expected_info.clipfrac])
     data = discrete()

@@ -1,4 +1,4 @@
-"""The gated transformer-XL: numbers of the original API, its memory, and what a step may see."""
+"""The gated transformer-XL: numbers of DI-engine, its memory, and what a step may see."""
 
 import math
 

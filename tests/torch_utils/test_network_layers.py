@@ -364,7 +364,7 @@ def test_transformer_ignores_padding():
 def test_transformer_has_a_dropout_after_each_layer_of_its_block():
     net = Transformer(3, head_dim=4, hidden_dim=8, output_dim=6, layer_num=1, dropout_ratio=0.5)
     assert [type(layer).__name__ for layer in net.main[0].mlp] == ["Sequential", "Dropout", "Sequential", "Dropout"]
-    # The names of a state of the original API.
+    # The names of a state of DI-engine.
     assert {"main.0.mlp.0.0.weight", "main.0.mlp.2.0.weight"} <= net.state_dict().keys()
 
 

@@ -1,4 +1,4 @@
-"""Residual networks of images: parameter names and numbers of the original API, shapes, and what is refused."""
+"""Residual networks of images: parameter names and numbers of DI-engine, shapes, and what is refused."""
 
 import math
 

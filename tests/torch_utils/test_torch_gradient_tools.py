@@ -1,4 +1,4 @@
-"""Gradients and parameter groups by hand, and small names of the original API."""
+"""Gradients and parameter groups by hand, and small names of DI-engine."""
 
 import pytest
 import torch

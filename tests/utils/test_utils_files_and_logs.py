@@ -214,7 +214,7 @@ def test_logger_files_and_tables(tmp_path):
     assert table[2] == "| Name  | a        | b        | c        | d        |"
     assert table[8] == "| Value | 4.000000 |          |          |          |"
     assert LoggerFactory.get_tabulate_vars_hor({}) == "\n"
-    # As an evaluator of the original has them.
+    # As an evaluator of DI-engine has them.
     others = logger.get_tabulate_vars_hor({"each_reward": [1.0, 2.5], "ckpt_name": "ckpt"}).splitlines()
     assert others[4] == "| Value | [1.0, 2.5]  | ckpt      |"
 

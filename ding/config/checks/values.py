@@ -52,7 +52,7 @@ RANGES: dict[str, Range] = {
     "policy.collect.n_sample": COUNT,
     "policy.collect.n_episode": COUNT,
     "policy.collect.unroll_len": COUNT,
-    # Below 0, as in configs of the original: as often as it is asked, in offline pipelines once per epoch.
+    # Below 0, as in configs of DI-engine: as often as it is asked, in offline pipelines once per epoch.
     "policy.eval.evaluator.eval_freq": Range(-1),
     "policy.other.eps.start": _SHARE,
     "policy.other.eps.end": _SHARE,
@@ -132,7 +132,7 @@ def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | Non
                 f"{key} is {needed}, but the replay buffer holds {size} rows at most: make it smaller, or "
                 f"{path}.replay_buffer_size larger"
             )
-            # Configs of the original API do that (PPG: 128 samples for a buffer of 100; COMA: 600 for one of 64).
+            # Configs of DI-engine do that (PPG: 128 samples for a buffer of 100; COMA: 600 for one of 64).
             if key.endswith("n_sample") and float(needed) < _MAX_OVERFLOW * float(size):
                 logger.warning("%s; the oldest samples of a collection are lost", sentence)
                 continue
@@ -205,7 +205,7 @@ def _without_value(path: str, default: object) -> str | None:
 def _expected(value: object, default: object, allowed: Range | None) -> str | None:
     """What ``value`` should have been, or ``None`` when it may be right."""
     if isinstance(default, Mapping):
-        # A switch in place of a section turns it off, in configs of the original.
+        # A switch in place of a section turns it off, in configs of DI-engine.
         return "a dict" if isinstance(value, str) or is_number(value) else None
     if allowed is not None and is_number(default) and isinstance(value, Mapping):
         return allowed.text()

@@ -22,7 +22,7 @@ class BufferArgumentError(ReplayBufferError, ValueError):
 
 
 class BufferConfigError(BufferArgumentError, AssertionError):
-    """A config value out of its range (an ``AssertionError`` too, as in the original API)."""
+    """A config value out of its range (an ``AssertionError`` too, as in DI-engine)."""
 
 
 class BufferClosedError(ReplayBufferError, RuntimeError):

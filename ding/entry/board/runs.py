@@ -30,7 +30,7 @@ from ding.utils.nested import dotted
 logger = logging.getLogger("ding.entry")
 
 RETURN_METRICS = ("evaluator/reward_mean", "basic/eval_episode_return_mean", "evaluator/eval_episode_return_mean")
-"""What an evaluation is recorded under: by a pipeline, by a task, by scripts of the original."""
+"""What an evaluation is recorded under: by a pipeline, by a task, by scripts of DI-engine."""
 
 _AXIS = re.compile(r"^(\w+)_(iter|step)/")
 # A run writes its status every 2 s; a long evaluation or a slow network may hold it up.

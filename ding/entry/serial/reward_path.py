@@ -170,7 +170,7 @@ def run_with_reward_model(
             sentence = f"policy.on_policy is {cfg.policy.on_policy}: run this config with {right}"
             if not on_policy:
                 raise ConfigValueError(sentence)
-            # A config of the original API has RND beside an off-policy PPO, which learns from what was just collected.
+            # A config of DI-engine has RND beside an off-policy PPO, which learns from what was just collected.
             logger.warning("%s; here it learns from what was just collected, without a replay buffer", sentence)
         before(cfg)
         own = reward_model_config(cfg)

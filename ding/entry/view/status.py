@@ -274,7 +274,7 @@ def evaluations_of(status: RunStatus) -> dict[str, dict[str, Any] | None]:
 
 
 def write_result(exp_name: str, result: Mapping[str, Any]) -> None:
-    """Write ``<exp_name>/result.json``. The original writes a pickle, which runs code when it is read."""
+    """Write ``<exp_name>/result.json``. DI-engine writes a pickle, which runs code when it is read."""
     write_text(Path(exp_name) / "result.json", json.dumps(result, indent=2))
 
 

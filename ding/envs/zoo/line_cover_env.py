@@ -21,8 +21,8 @@ class LineCoverEnv(BaseEnv):
     """A agents move on n cells so that each of A landmarks is covered by one of them; the reward of all is the covered
     share of the landmarks.
 
-    Actions are int64 ``(A,)``: stay, left, right. Observations are dicts of float32 arrays in the form of the original
-    API's cooperative envs:
+    Actions are int64 ``(A,)``: stay, left, right. Observations are dicts of float32 arrays in the form of
+    DI-engine's cooperative envs:
 
     * ``agent_state`` ``(A, 3n + 3 + A)``: own cell, landmarks, number of other agents per cell, last action, number of
       the agent (all one-hot but the third);

@@ -36,7 +36,7 @@ class PettingZooEnv(BaseEnv):
     * ``action_mask`` ``(A, actions)``: what an agent's observation or info names, else ones; discrete actions only;
     * ``agent_mask`` ``(A,)``: 0 for an agent that has ended; it sees zeros, and its actions have no effect.
 
-    ``simple_spread`` has the forms of the original API: ``global_state`` ``(4N + 2L + 2N(N - 1),)`` is relative to the
+    ``simple_spread`` has the forms of DI-engine: ``global_state`` ``(4N + 2L + 2N(N - 1),)`` is relative to the
     first agent, ``agent_alone_state`` ``(A, 4 + 2L + 2(N - 1))`` leaves the positions of the others out and
     ``agent_alone_padding_state`` has zeros there; and the rewards of an agent are the sum of the local and the global
     one.
@@ -121,7 +121,7 @@ class PettingZooEnv(BaseEnv):
         }
         observations, rewards, terminated, truncated, infos = self._env.step(actions)
         self._steps += 1
-        # The original API's own env adds up what the weighted sum of this one halves.
+        # DI-engine's own env adds up what the weighted sum of this one halves.
         reward = float(sum(rewards.values())) * (2 if self._is_spread else 1)
         self._return += reward
         over = not self._env.agents or all(terminated[a] or truncated[a] for a in terminated)

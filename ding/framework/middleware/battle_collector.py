@@ -1,4 +1,4 @@
-"""Collectors of tasks in which two or more policies play in one environment. The original library has none in 0.5."""
+"""Collectors of tasks in which two or more policies play in one environment. DI-engine 0.5 has none."""
 
 import math
 from collections.abc import Sequence

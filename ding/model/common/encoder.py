@@ -27,7 +27,7 @@ class FCEncoder(nn.Module):
         obs_shape: features of the observation.
         hidden_size_list: widths of the layers; all equal with ``res_block``.
         res_block: residual blocks, one per entry of ``hidden_size_list``, after the first layer.
-        norm_type: normalisation before each activation, or None. (The original API applied it with ``res_block`` only.)
+        norm_type: normalisation before each activation, or None. (DI-engine applied it with ``res_block`` only.)
         dropout: probability of dropout after each layer of ``main``, or None.
 
     Raises:

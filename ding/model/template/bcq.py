@@ -30,7 +30,7 @@ class BCQ(ActorCriticModes):
     arXiv:1812.02900).
 
     State: ``critic.0.*``, ``critic.1.*``, ``actor.*``, ``vae.*``. The perturbation has an output for each dimension of
-    the action; the original one has a single output for all.
+    the action; DI-engine's has a single output for all.
 
     Arguments:
         obs_shape: an int or ``(n,)``.

@@ -24,7 +24,7 @@ class PDQN(ActorCriticModes):
     arXiv:1810.06394).
 
     State: ``dis_encoder``, ``cont_encoder``, ``cont_head``, ``dis_head``; the same again as ``actor_head.0`` (of the
-    types), ``actor_head.1`` (of the arguments), ``encoder.0`` and ``encoder.1``. A file of the original API, where both
+    types), ``actor_head.1`` (of the arguments), ``encoder.0`` and ``encoder.1``. A file of DI-engine, where both
     run on ``cont_encoder``, loads to the same outputs.
 
     Arguments:

@@ -122,7 +122,7 @@ class EpsGreedySampleWrapper(IModelWrapper):
     Whether to explore is drawn for every row and head by itself.
 
     Arguments:
-        reference_numerics: draw once per head for all rows together, as the original API does.
+        reference_numerics: draw once per head for all rows together, as DI-engine does.
     """
 
     def __init__(self, model: nn.Module | IModelWrapper, reference_numerics: bool = False) -> None:

@@ -1,6 +1,6 @@
 """The modes of a policy as tuples of bound functions; each plays the role of its name in :mod:`ding.data.roles`.
 
-The class names are those of the original API, where they are reached as ``Policy.learn_function`` and so on.
+The class names are those of DI-engine, where they are reached as ``Policy.learn_function`` and so on.
 """
 
 from collections.abc import Callable

@@ -79,7 +79,7 @@ class ContrastParts:
         )
 
     def _with_aux_model(self, state_dict: StateDict) -> StateDict:
-        """A learn state; one of the original API has no auxiliary network, which stays as it is then."""
+        """A learn state; one of DI-engine has no auxiliary network, which stays as it is then."""
         return {"aux_model": self._aux_model.state_dict(), **state_dict}
 
 

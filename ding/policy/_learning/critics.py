@@ -55,7 +55,7 @@ def priorities(td_errors: torch.Tensor, reference_numerics: bool) -> torch.Tenso
 
     Args:
         td_errors: ``[critics, B]`` (``[critics, B, agents]``: the mean over them).
-        reference_numerics: the squares, as the original API has it.
+        reference_numerics: the squares, as DI-engine has it.
     """
     size = td_errors.detach().square().mean(0)
     size = size if reference_numerics else size.sqrt()

@@ -55,7 +55,7 @@ def load_parts(owner: object, parts: Mapping[str, Any], state: StateDict) -> Non
 
 
 def with_target(state: StateDict) -> StateDict:
-    """A learn state; one of the original API that has no target network gets the network itself for it."""
+    """A learn state; one of DI-engine that has no target network gets the network itself for it."""
     return {"target_model": state["model"], **state} if "model" in state else state
 
 

@@ -30,7 +30,7 @@ def init_ppo_parameters(model: nn.Module, log_sigma: float | None = -0.5, refere
     unless ``log_sigma`` is None.
 
     Args:
-        reference_numerics: scale all linear layers of the actor, those of a shared encoder too, as the original does.
+        reference_numerics: scale all linear layers of the actor, those of a shared encoder too, as DI-engine does.
     """
     sigmas = [p for name, p in model.named_parameters() if name.endswith("log_sigma_param")]
     continuous = hasattr(model, "actor") and any(isinstance(layer, ReparameterizationHead) for layer in model.modules())

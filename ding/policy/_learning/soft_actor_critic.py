@@ -141,7 +141,7 @@ class SoftActorCriticPolicy(Policy):
         return ["cur_lr_q", "cur_lr_p", "alpha", "td_error", *losses]
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
-        """A file of the original API holds no temperature, which then stays as it is."""
+        """A file of DI-engine holds no temperature, which then stays as it is."""
         absent = {"alpha": self._temperature.state_dict()} if "alpha" in self.learn_state else {}
         super()._load_state_dict_learn({**absent, **state_dict})
 

@@ -30,7 +30,7 @@ def target_update_rule(
 
     1. ``target_update_freq`` is None or absent: momentum with ``target_theta``;
     2. ``target_theta`` differs from its default while ``target_update_freq`` has its default: momentum, since only
-       theta was chosen (the original API keeps copying every ``target_update_freq`` updates here, and so does
+       theta was chosen (DI-engine keeps copying every ``target_update_freq`` updates here, and so does
        ``reference_numerics``);
     3. else: copied every ``target_update_freq`` updates.
 

@@ -29,7 +29,7 @@ class ValueNormPolicy(StochasticPolicy):
     def _in_unit(self, returns: torch.Tensor, spread: RunningMeanStd | None) -> torch.Tensor:
         """Returns divided by the standard deviation of all until now, these included; ``spread`` learns from them.
 
-        The next values are multiplied by the same number. The original API divides by the deviation before it, and
+        The next values are multiplied by the same number. DI-engine divides by the deviation before it, and
         multiplies by the one after it: where returns hang on the values behind them (episodes that only a time limit
         ends), each growth of the deviation makes the values, and by them the deviation, grow without end.
         """
@@ -40,7 +40,7 @@ class ValueNormPolicy(StochasticPolicy):
         return returns / (before if self._reference_numerics else spread.std)
 
     def _extra_learn_state(self) -> dict[str, Any]:
-        """What the learn state has beside network and optimiser; one of the original API lacks it."""
+        """What the learn state has beside network and optimiser; one of DI-engine lacks it."""
         return {} if self._running_mean_std is None else {"value_norm": self._running_mean_std}
 
     def _state_dict_learn(self) -> StateDict:

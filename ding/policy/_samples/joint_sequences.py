@@ -71,7 +71,7 @@ class JointQPolicy(RecurrentQPolicy):
     actions]``; actions int64 ``[A]``; one reward for all. A train sample is a sequence of ``collect.unroll_len`` steps
     of one episode; what a short episode lacks is filled up and not learned. The value of a next observation is computed
     from the state after the first step; ``reference_numerics=True`` starts before it, and learns what is filled up, as
-    the original API does.
+    DI-engine does.
     """
 
     learn_state = {
@@ -327,7 +327,7 @@ class JointQPolicy(RecurrentQPolicy):
         return TransitionBatch.from_rows(rows, samples.lengths) if isinstance(samples, TransitionBatch) else rows
 
     def _stacked(self, sample: Mapping[str, Any]) -> dict[str, Any]:
-        """A sequence with fields ``[T, ...]`` and the state before its first step; as the original API needs it, also
+        """A sequence with fields ``[T, ...]`` and the state before its first step; as DI-engine needs it, also
         that before the second one.
         """
         row = stacked_sequence(sample)
@@ -341,12 +341,12 @@ class JointQPolicy(RecurrentQPolicy):
         return ["cur_lr", "total_loss", "total_q", "target_total_q", "grad_norm", "target_reward_total_q"]
 
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
-        # The original API stores no target network for some of them.
+        # DI-engine stores no target network for some of them.
         super()._load_state_dict_learn(with_target(state_dict) if "target_model" in self.learn_state else state_dict)
 
 
 def _stacked_state(state: Any) -> Any:
-    """The state of a row of the original API, a list per agent or a list of such, as ``{'h', 'c'}`` of ``[A, layers, 1,
+    """The state of a row of DI-engine, a list per agent or a list of such, as ``{'h', 'c'}`` of ``[A, layers, 1,
     H]``.
     """
     if isinstance(state, Mapping):

@@ -140,7 +140,7 @@ def with_learned(batch: dict[str, Any], nstep: int, burnin: int) -> None:
 
 
 def learned_as_originally(batch: dict[str, Any], nstep: int, burnin: int) -> None:
-    """Set ``null`` and ``learned`` as the original API has them: it learns all steps from ``burnin`` to ``T - nstep``,
+    """Set ``null`` and ``learned`` as DI-engine has them: it learns all steps from ``burnin`` to ``T - nstep``,
     also those that only fill a sequence up.
     """
     batch["null"], batch["learned"] = torch.zeros_like(batch["done"]), torch.zeros_like(batch["done"])
@@ -219,7 +219,7 @@ def sequence_priority(error: torch.Tensor, learned: torch.Tensor) -> torch.Tenso
 
 
 def burned_in(batch: Mapping[str, Any], nstep: int, burnin: int) -> dict[str, Any]:
-    """Cut sequences of T steps, time first, as the original API does, for losses that take one step after the other.
+    """Cut sequences of T steps, time first, as DI-engine does, for losses that take one step after the other.
 
     Returns:
         ``burnin_nstep_obs``, the observations of the first ``burnin + nstep`` steps; ``main_obs`` and ``target_obs``,

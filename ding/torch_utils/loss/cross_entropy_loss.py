@@ -15,7 +15,7 @@ class LabelSmoothCELoss(nn.Module):
     """Cross entropy with smoothed labels (Szegedy et al. 2016, arXiv:1512.00567).
 
     Each of the other ``N - 1`` classes has the mass ``ratio / (N - 1)`` and the true one ``1 - ratio / (N - 1)``, as in
-    the original API: for more than two classes they sum to more than 1. Mean over the batch.
+    DI-engine: for more than two classes they sum to more than 1. Mean over the batch.
     """
 
     def __init__(self, ratio: float) -> None:

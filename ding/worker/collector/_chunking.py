@@ -37,7 +37,7 @@ _LOOK_S = 0.2
 PARALLEL_CONFIG: dict[str, Any] = {
     # Vector steps between two lines of the log, which are at least 10 s apart.
     "print_freq": 5,
-    # Kept for configs of the original API: chunks are read through memory maps, so they are never compressed.
+    # Kept for configs of DI-engine: chunks are read through memory maps, so they are never compressed.
     "compressor": "none",
     # Seconds between two looks for a new policy, where the comm layer cannot wait for one.
     "update_policy_second": 3,

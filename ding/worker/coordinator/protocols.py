@@ -109,7 +109,7 @@ class CoordinatorCallbacks(Protocol):
     # Collectors.
 
     def deal_with_collector_send_data(self, task_id: str, buffer_id: str, data_id: str, data: dict[str, Any]) -> None:
-        """Take the metadata of one trajectory segment (the original form of a message)."""
+        """Take the metadata of one trajectory segment (the form of DI-engine)."""
 
     def deal_with_collector_judge_finish(self, task_id: str, data: dict[str, Any]) -> bool:
         """Whether a collector that reports ``data`` is done."""
@@ -129,7 +129,7 @@ class CoordinatorCallbacks(Protocol):
     # Learners.
 
     def deal_with_learner_get_data(self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int) -> Any:
-        """A batch as a list of metadata (the original form of a message); ``None`` when there is too little."""
+        """A batch as a list of metadata (the form of DI-engine); ``None`` when there is too little."""
 
     def deal_with_learner_send_info(self, task_id: str, buffer_id: str, info: dict[str, Any]) -> None:
         """What one train iteration brought."""
@@ -153,7 +153,7 @@ class CoordinatorCallbacks(Protocol):
 
 
 class _NoBuffers:
-    """Stands for the buffers of callbacks that keep their data elsewhere: in the functions of the original API."""
+    """Stands for the buffers of callbacks that keep their data elsewhere: in the functions of DI-engine."""
 
     def take(self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> int:
         raise TypeError("these callbacks take no chunks: pass an object with the attribute 'buffers'")
@@ -180,7 +180,7 @@ class _NoBuffers:
 
 
 class _Functions:
-    """The callbacks as functions by name; those that the original API does not know have a default."""
+    """The callbacks as functions by name; those that DI-engine does not know have a default."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self.buffers = _NoBuffers()

@@ -16,7 +16,7 @@ WHO = {"namespace": "ns", "coordinator_name": "job-coordinator"}
 
 
 class Operator(ThreadingHTTPServer):
-    """Holds the pods of one coordinator, as the operator of the original does."""
+    """Holds the pods of one coordinator, as the operator of DI-engine does."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)

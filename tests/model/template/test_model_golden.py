@@ -1,4 +1,4 @@
-"""Numbers of the original API: parameters filled by a rule, outputs and losses of the first learn step."""
+"""Numbers of DI-engine: parameters filled by a rule, outputs and losses of the first learn step."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The network of NGU: parameters, numbers of the original API, what a step reads of the one before."""
+"""The network of NGU: parameters, numbers of DI-engine, what a step reads of the one before."""
 
 import math
 from typing import Any
@@ -45,7 +45,7 @@ def test_one_step(model):
 
 
 def test_a_sequence_whose_steps_before_are_those_of_the_sample_beside(model):
-    """As the original API has it."""
+    """As DI-engine has it."""
     inputs: dict[str, Any] = {
         "obs": wave((3, 2, 4), 0.1),
         "prev_state": [None, None],

@@ -336,7 +336,7 @@ class TestDistributional:
         assert torch.allclose(output["logit"], (widths * output["q"]).sum(dim=1))
         output["logit"].sum().backward()
         assert model.head.quantiles_proposal[0].bias.grad is None
-        model.head.weighs_widths = False  # as the original API does
+        model.head.weighs_widths = False  # as DI-engine does
         output = model(torch.randn(7, 4))
         assert torch.equal(output["logit"], output["q"].mean(dim=1))
 

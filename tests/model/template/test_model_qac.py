@@ -1,4 +1,4 @@
-"""Networks of actors with Q functions: names of parameters, shapes, numbers of the original API."""
+"""Networks of actors with Q functions: names of parameters, shapes, numbers of DI-engine."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The comm collector of the original API: tasks over HTTP, data and policies through folders."""
+"""The comm collector of DI-engine: tasks over HTTP, data and policies through folders."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""The comm learner of the original API: tasks over HTTP, data and policies through folders."""
+"""The comm learner of DI-engine: tasks over HTTP, data and policies through folders."""
 
 import os
 from collections.abc import Callable, Mapping

@@ -267,7 +267,7 @@ def save_config_yaml(config_: Mapping[str, Any], path: str | os.PathLike[str]) -
     write_text(path, yaml.safe_dump(to_plain(config_), sort_keys=False))
 
 
-def _yaml() -> Any:
+def _yaml() -> ModuleType:
     try:
         return importlib.import_module("yaml")
     except ImportError as error:

@@ -4,7 +4,6 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import torch
 
@@ -111,5 +110,5 @@ class FileModelLoader(ModelLoader):
         self._files.close()
 
 
-def _copied(value: object) -> Any:
+def _copied(value: object) -> object:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value

@@ -7,6 +7,7 @@ from typing import Any, SupportsIndex, TypeAlias, overload
 import numpy as np
 
 from ding.data.columns import SchemaError, check_rows, concat, num_rows, row_list, stack_rows
+from ding.data.roles import Samples
 from ding.utils.rows import take
 
 
@@ -319,7 +320,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         return f"TransitionBatch({self._length} rows, fields {list(self._table.columns)})"
 
 
-def joined_samples(parts: "Sequence[TransitionBatch | Sequence[dict[str, Any]]]") -> Any:
+def joined_samples(parts: "Sequence[TransitionBatch | Sequence[dict[str, Any]]]") -> Samples:
     """All samples in one sequence: a ``TransitionBatch`` where all parts are, else a list."""
     batches = [part for part in parts if isinstance(part, TransitionBatch)]
     if batches and len(batches) == len(parts):

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import re
-from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -183,7 +183,7 @@ def _tagged(value: object) -> Any:
     return _tagged(_plain(value))
 
 
-def _untagged(value: dict[str, Any]) -> Any:
+def _untagged(value: dict[str, Any]) -> float | dict[str, Any]:
     if len(value) == 1:
         name = value.get(_FLOAT_KEY)
         if isinstance(name, str) and name in _NON_FINITE:
@@ -191,7 +191,7 @@ def _untagged(value: dict[str, Any]) -> Any:
     return value
 
 
-def _refuse_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 

@@ -113,7 +113,7 @@ class IntrinsicRewardModel(PooledRewardModel):
         if self.cfg.intrinsic_reward_type == "add" and self.cfg.intrinsic_reward_weight is None:
             raise AssertionError("reward_model.intrinsic_reward_weight: expected a number to add novelty by, got None")
 
-    def _rewarded(self, data: Samples, novelty: torch.Tensor) -> Any:
+    def _rewarded(self, data: Samples, novelty: torch.Tensor) -> Samples:
         """The samples with what their novelty, ``[N]``, is worth."""
         cfg, novelty = self.cfg, novelty.detach().float()
         if cfg.get("intrinsic_reward_norm", "batch") == "running":

@@ -1,7 +1,6 @@
 """Samples as reward models see them: fields as tensors, a pool to draw from, new rewards."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -22,7 +21,7 @@ def obs_action(data: Samples, device: str = "cpu") -> torch.Tensor:
     return torch.cat([obs.flatten(1), action.reshape(len(action), -1)], dim=1)
 
 
-def with_rewards(data: Samples, reward_of: Callable[[torch.Tensor], torch.Tensor], **fields: torch.Tensor) -> Any:
+def with_rewards(data: Samples, reward_of: Callable[[torch.Tensor], torch.Tensor], **fields: torch.Tensor) -> Samples:
     """The samples with other rewards and further fields; what was given stays as it is.
 
     Args:

@@ -52,15 +52,15 @@ class BaseRewardModel(ABC):
         """N samples with estimated rewards, as a new list or batch."""
 
     @abstractmethod
-    def train(self) -> Any:
+    def train(self) -> object:
         """Learn from what was collected."""
 
     @abstractmethod
-    def collect_data(self, data: Samples) -> Any:
+    def collect_data(self, data: Samples) -> None:
         """Keep what :meth:`train` needs of N new samples."""
 
     @abstractmethod
-    def clear_data(self) -> Any:
+    def clear_data(self) -> None:
         """Forget what was collected."""
 
     def load_expert_data(self, data: Any) -> None:
@@ -155,7 +155,7 @@ def create_reward_model(cfg: Mapping[str, Any], device: str = "cpu", tb_logger: 
     return REWARD_MODEL_REGISTRY.build(name, config, device, tb_logger)
 
 
-def get_reward_model_cls(cfg: Mapping[str, Any]) -> Any:
+def get_reward_model_cls(cfg: Mapping[str, Any]) -> type:
     """The class that is registered as ``cfg.type``, after importing ``cfg.import_names``.
 
     Raises:

@@ -145,7 +145,7 @@ class GailRewardModel(BaseRewardModel):
             self.train_iter += 1
             self.log("reward_model", gail_loss=loss.detach())
 
-    def estimate(self, data: Samples) -> Any:
+    def estimate(self, data: Samples) -> Samples:
         """The samples with ``-log D`` as reward."""
         with torch.no_grad():
             chance = self.reward_model(self._pairs(data).to(self.device))

@@ -99,7 +99,7 @@ class GuidedCostRewardModel(BaseRewardModel):
         output: torch.Tensor = normal.log_prob(action.float()).sum(-1, keepdim=True).exp()
         return output
 
-    def estimate(self, data: Samples) -> Any:
+    def estimate(self, data: Samples) -> Samples:
         """The samples with their negative cost as reward; a list is changed in place and returned."""
         with torch.no_grad():
             reward = -self.reward_model(obs_action(data, self.device)).cpu()

@@ -96,7 +96,7 @@ class ICMRewardModel(IntrinsicRewardModel):
         losses = {"forward_loss": forward_loss, "inverse_loss": inverse_loss, "total_loss": loss}
         return loss, {"action_accuracy": accuracy, **losses}
 
-    def estimate(self, data: Samples) -> Any:
+    def estimate(self, data: Samples) -> Samples:
         """The samples with the squared error of their next features, scaled and mixed as the config says."""
         with torch.no_grad():
             real, predicted, _ = self.reward_model(*_step(data, self.device))

@@ -253,7 +253,7 @@ class NGURewardModels(BaseRewardModel):
             if self._num_trainings % model.cfg.clear_buffer_per_iters == 0:
                 model.clear_data()
 
-    def estimate(self, data: Samples) -> Any:
+    def estimate(self, data: Samples) -> Samples:
         """B sequences with extrinsic and intrinsic rewards together."""
         batch = sequence_batch(data)
         life, episode = (model.estimate(batch) for model in self.models.values())

@@ -83,7 +83,7 @@ class PdeilRewardModel(BaseRewardModel):
         if len(self._states) > 1:
             self._policy = _Normal(self._states.rows()[0])
 
-    def estimate(self, data: Samples) -> Any:
+    def estimate(self, data: Samples) -> Samples:
         """The samples with their rewards; zeros before the first training, and where no state is likely at all."""
         reward = torch.zeros(len(data), 1)
         if self._policy is not None:

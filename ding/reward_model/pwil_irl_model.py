@@ -72,7 +72,7 @@ class PwilRewardModel(BaseRewardModel):
             cost = float((moved * distance[order]).sum())
             self.reward_table[_key(obs[row], action[row])] = cfg.alpha * math.exp(factor * cost)
 
-    def estimate(self, data: Samples) -> Any:
+    def estimate(self, data: Samples) -> Samples:
         """The samples with the rewards of the table, zero for those that are not in it."""
         found = [self.reward_table.get(_key(obs, action), 0.0) for obs, action in zip(*_step(data))]
         reward = torch.tensor(found, dtype=torch.float32).unsqueeze(1)

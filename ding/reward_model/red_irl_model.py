@@ -85,7 +85,7 @@ class RedRewardModel(BaseRewardModel):
             self.opt.step()
             self.log("red_reward", loss=loss.detach())
 
-    def estimate(self, data: Samples) -> Any:
+    def estimate(self, data: Samples) -> Samples:
         """The samples with ``exp(-sigma error^2)`` as reward."""
         pairs = obs_action(data, self.device)
         with torch.no_grad():

@@ -84,7 +84,7 @@ class RndRewardModel(IntrinsicRewardModel):
         loss = F.mse_loss(*self.reward_model(self._normed(obs)))
         return loss, {"loss": loss}
 
-    def estimate(self, data: Samples) -> Any:
+    def estimate(self, data: Samples) -> Samples:
         """The samples with the squared error of their observations' features, scaled and mixed as the config says."""
         with torch.no_grad():
             predicted, target = self.reward_model(self._normed(field(data, "obs", self.device).float()))

@@ -193,7 +193,7 @@ class TrexRewardModel(BaseRewardModel):
         with torch.no_grad():
             return float(net.cum_return(torch.as_tensor(traj, dtype=torch.float32).to(self.device))[0])
 
-    def estimate(self, data: Samples) -> Any:
+    def estimate(self, data: Samples) -> Samples:
         """The samples with the rewards of their observations."""
         with torch.no_grad():
             reward = self.reward_model.cum_return(field(data, "obs", self.device).float(), "batch")[0].cpu()

@@ -32,7 +32,7 @@ class Pd:
         """Entropy in nats."""
         raise NotImplementedError
 
-    def noise_mode(self) -> Any:
+    def noise_mode(self) -> torch.Tensor | tuple[torch.Tensor, dict[str, np.ndarray]]:
         """The most likely value under noise, so a random one."""
         raise NotImplementedError
 
@@ -122,7 +122,7 @@ class CategoricalPd(CategoricalPdPytorch):
         """A sample, int64 ``[B]``."""
         return self._shown(super().sample(), viz)
 
-    def noise_mode(self, viz: bool = False) -> Any:
+    def noise_mode(self, viz: bool = False) -> torch.Tensor | tuple[torch.Tensor, dict[str, np.ndarray]]:
         """A sample by the Gumbel-max trick, int64 ``[B]``."""
         logits = self._given_logits()
         noise = -torch.log(-torch.log(torch.rand_like(logits)))

@@ -51,7 +51,7 @@ def to_plain(data: object, where: str = "data") -> Any:
     )
 
 
-def _array_to_plain(array: np.ndarray, where: str) -> Any:
+def _array_to_plain(array: np.ndarray, where: str) -> dict[str, Any]:
     if array.dtype.kind in "US":
         return {_ARRAY: array.tolist(), "dtype": array.dtype.str, "shape": list(array.shape)}
     if array.dtype.kind not in "biufc":

@@ -95,7 +95,7 @@ class LazyWriter:
     def __deepcopy__(self, memo: object) -> "LazyWriter":
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         # In another process it is a writer of its own, with a file of its own in the same folder.
         return type(self), (self.logdir,)
 

@@ -53,7 +53,7 @@ class TextLogger(logging.Logger):
         self.addHandler(handler)
         self._close_file = weakref.finalize(self, handler.close)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         # A copy is the logger of the same file: the same object in this process, a new one in a child.
         folder, file = os.path.split(self.path)
         return LoggerFactory.create_logger, (folder, file.removesuffix("_logger.txt"), self.level)

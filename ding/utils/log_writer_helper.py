@@ -16,10 +16,10 @@ class Router(Protocol):
 
     is_active: bool
 
-    def on(self, event: str, fn: Callable[..., None]) -> Any:
+    def on(self, event: str, fn: Callable[..., None]) -> object:
         """Call ``fn`` when ``event`` arrives."""
 
-    def emit(self, event: str, *args: Any, **kwargs: Any) -> Any:
+    def emit(self, event: str, *args: Any, **kwargs: Any) -> object:
         """Send ``event`` to the other nodes."""
 
 

@@ -65,7 +65,7 @@ class RunningMeanStd:
         """Mean and variance, each float64 ``shape``."""
         return self._state[1:]
 
-    def _out(self, value: np.ndarray) -> Any:
+    def _out(self, value: np.ndarray) -> float | torch.Tensor:
         if np.ndim(value) == 0:
             return float(value)
         return torch.as_tensor(value, dtype=torch.float32, device=self._device)

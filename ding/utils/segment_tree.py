@@ -68,7 +68,7 @@ class SegmentTree:
             nodes = np.unique(nodes >> 1) if nodes.size > 1 else nodes >> 1
             self.value[nodes] = self._combine(self.value[2 * nodes], self.value[2 * nodes + 1])
 
-    def __getitem__(self, index: npt.ArrayLike) -> Any:
+    def __getitem__(self, index: npt.ArrayLike) -> float | np.ndarray:
         """One leaf as a float, or the leaves of an index array as float64 ``[K]``."""
         found = self.value[self._nodes(index)]
         return float(found) if np.ndim(found) == 0 else found
@@ -104,7 +104,7 @@ class SumSegmentTree(SegmentTree):
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity, "sum")
 
-    def find_prefixsum_idx(self, prefixsum: npt.ArrayLike, trust_caller: bool = True) -> Any:
+    def find_prefixsum_idx(self, prefixsum: npt.ArrayLike, trust_caller: bool = True) -> int | np.ndarray:
         """The smallest leaf whose cumulative sum (itself included) is above ``prefixsum``.
 
         A leaf that is 0 is never found. A ``prefixsum`` at or above the total finds the last leaf above 0.

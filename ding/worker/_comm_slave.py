@@ -109,7 +109,7 @@ class TaskSlave(Slave, Generic[CallbacksT]):
     def _close(self, task: Mapping[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _process_task(self, task: Mapping[str, Any]) -> Any:
+    def _process_task(self, task: Mapping[str, Any]) -> object:
         """Do a task.
 
         Raises:
@@ -191,7 +191,7 @@ class CollectorSlave(TaskSlave[CollectorCallbacks]):
         super().__init__(*args, callback_fn=callback_fn, **kwargs)
         self._tasks["collector_data_task"] = self._data_task
 
-    def _process_task(self, task: Mapping[str, Any]) -> Any:
+    def _process_task(self, task: Mapping[str, Any]) -> object:
         """Do a task.
 
         Raises:

@@ -373,7 +373,7 @@ class NaiveCollector(_CountingSlave):
         prefix: begins the names of the files.
     """
 
-    def _process_task(self, task: Mapping[str, Any]) -> Any:
+    def _process_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         """Do a task; raises :class:`TaskFail` for an unknown one."""
         name = task["name"]
         if name == "resource":
@@ -416,7 +416,7 @@ class NaiveLearner(_CountingSlave):
         prefix: begins the name of the file.
     """
 
-    def _process_task(self, task: Mapping[str, Any]) -> Any:
+    def _process_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
         """Do a task; raises :class:`TaskFail` for an unknown one, or for ``learner_learn_task`` without data."""
         name = task["name"]
         if name == "resource":

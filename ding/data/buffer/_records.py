@@ -42,7 +42,7 @@ class IndexArray(Sequence[str]):
     @overload
     def __getitem__(self, item: slice) -> "IndexArray": ...
 
-    def __getitem__(self, item: "int | slice") -> Any:
+    def __getitem__(self, item: "int | slice") -> object:
         if isinstance(item, slice):
             return IndexArray(self.token, self.serials[item])
         return index_text(self.token, int(self.serials[item]))
@@ -163,7 +163,7 @@ class RecordBatch(Sequence[BufferedData]):
     @overload
     def __getitem__(self, item: slice) -> "RecordBatch": ...
 
-    def __getitem__(self, item: "int | slice") -> Any:
+    def __getitem__(self, item: "int | slice") -> object:
         return self._part(item) if isinstance(item, slice) else self._rows()[item]
 
     def __iter__(self) -> Iterator[BufferedData]:

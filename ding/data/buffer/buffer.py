@@ -206,7 +206,7 @@ def plain_list(values: Any) -> list[Any]:
     return values.tolist() if getattr(values, "ndim", 0) == 1 else list(values)
 
 
-def spread_meta(key: str, value: object, count: int) -> Any:
+def spread_meta(key: str, value: object, count: int) -> Sequence[Any]:
     """One column of meta values of length ``count``; see :func:`meta_rows`."""
     if not is_column(value):
         return [value] * count

@@ -267,7 +267,9 @@ class DequeBuffer(Buffer):
             return np.array(super().batch_update(indices, datas, metas), dtype=np.bool_)
 
     @apply_middleware("batch_update")
-    def _batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None) -> Any:
+    def _batch_update(
+        self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None
+    ) -> np.ndarray:
         core = self._core
         slots = core.slots_of(indices)
         known = slots >= 0

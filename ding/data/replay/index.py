@@ -211,7 +211,7 @@ class UniqueIds(np.ndarray):
     def __array_finalize__(self, source: object) -> None:
         self.prefix = getattr(source, "prefix", "")
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return unique_ids, (np.asarray(self), self.prefix)
 
     def tolist(self) -> Any:

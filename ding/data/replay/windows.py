@@ -90,7 +90,7 @@ def stack_segments(rows: TransitionBatch, lengths: np.ndarray, width: int) -> Tr
     return TransitionBatch.unchecked(columns, len(lengths))
 
 
-def _stack_leaf(leaf: Leaf, index: np.ndarray, filling: "np.ndarray | None") -> Any:
+def _stack_leaf(leaf: Leaf, index: np.ndarray, filling: "np.ndarray | None") -> np.ndarray | torch.Tensor | list[Any]:
     if isinstance(leaf, list):
         hidden = np.zeros(index.shape, dtype=np.bool_) if filling is None else filling
         return [

@@ -56,7 +56,7 @@ class SavedRows:
         return sum(sizes) // max(1, self.count)
 
 
-def _own(leaf: Leaf) -> Any:
+def _own(leaf: Leaf) -> np.ndarray | torch.Tensor | list[Any]:
     """A copy, which is also aligned where the file is not."""
     if isinstance(leaf, torch.Tensor):
         return leaf.clone()

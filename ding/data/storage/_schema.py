@@ -69,7 +69,7 @@ class Field:
             "recast": None if self.recast is None else str(self.recast).removeprefix("torch."),
         }
 
-    def check(self, leaf: "Leaf | Mapping[str, Any]", rows: int) -> Any:
+    def check(self, leaf: "Leaf | Mapping[str, Any]", rows: int) -> np.ndarray | list[Any]:
         """The leaf as what is stored: an array ``[rows, *shape]`` of the stored dtype, or a list.
 
         Accepts an array where tensors were stored and the other way round, and numbers of a dtype that casts without
@@ -100,7 +100,7 @@ class Field:
             return cast
         return array
 
-    def restore(self, array: np.ndarray) -> Any:
+    def restore(self, array: np.ndarray) -> np.ndarray | torch.Tensor:
         """What was stored, as the leaf of a batch."""
         if self.kind != TENSOR:
             return array
@@ -138,7 +138,7 @@ def fields_of(columns: dict[str, Any]) -> tuple[Field, ...]:
     return fields
 
 
-def dig(columns: dict[str, Any], path: tuple[str, ...]) -> Any:
+def dig(columns: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     """The leaf at the end of these keys."""
     value = columns
     for key in path:

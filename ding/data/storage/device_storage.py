@@ -75,7 +75,7 @@ class DeviceStorage(RowStorage):
         leaves = [(field, self._columns[field.path].index_select(0, index)) for field in self.fields]
         return TransitionBatch.unchecked(nested(leaves), len(positions))
 
-    def copied(self, positions: np.ndarray) -> Any:
+    def copied(self, positions: np.ndarray) -> dict[str, Any]:
         return self.read(positions).columns
 
     def erase(self, positions: np.ndarray) -> None:

@@ -161,7 +161,7 @@ class _Part(Dataset[Any]):
         return entries
 
 
-def _data_set(cfg: EasyDict, data_path: str | None) -> Any:
+def _data_set(cfg: EasyDict, data_path: str | None) -> Dataset[Any]:
     """The data set, with ``rows_at``.
 
     Raises:

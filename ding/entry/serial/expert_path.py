@@ -178,7 +178,7 @@ def mark_expert(samples: Samples, is_expert: bool) -> Samples:
     return [{**sample, "is_expert": _like(sample["done"], int(is_expert))} for sample in samples]
 
 
-def _like(done: Any, value: int) -> Any:
+def _like(done: Any, value: int) -> np.ndarray | list[Any] | int:
     """A number for each step, in the form of ``done``."""
     if isinstance(done, (list, tuple)):
         return [value] * len(done)

@@ -48,7 +48,7 @@ def _value(trial: TrialResult) -> float:
     return float("-inf") if trial.value is None else trial.value
 
 
-def _place(value: Any) -> Any:
+def _place(value: Any) -> int | float | str:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 

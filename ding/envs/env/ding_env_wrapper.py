@@ -180,7 +180,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         return mapping
 
     @property
-    def inner_action_space(self) -> Any:
+    def inner_action_space(self) -> gymnasium.Space[Any] | None:
         """Action space of the env inside."""
         return self.action_mapping.space
 
@@ -297,7 +297,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         """
         return self.action_mapping.to_env(action)
 
-    def _checked_action(self, action: object) -> Any:
+    def _checked_action(self, action: object) -> object:
         action = self._actions.to_env(action)
         if self.steps_to_check > 0:
             self.steps_to_check -= 1

@@ -311,7 +311,7 @@ class AbstractEnvManager(Configurable, ABC):
         """:attr:`env_ref` by the name that DI-engine has, which scripts read."""
         return self.env_ref
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> list[Any]:
         # Reached only for names that the manager itself does not have. Private names are never an env's business;
         # without this rule a half constructed manager would recurse for its own attributes.
         if name.startswith("_") or "env_ref" not in vars(self):

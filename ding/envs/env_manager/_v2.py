@@ -115,7 +115,7 @@ class V2Interface(AbstractEnvManager):
         self._handed_ids = None
         return tree_timesteps(self.step_batch(batch_of_actions(actions, env_ids)))
 
-    def _v1(self) -> Any:
+    def _v1(self) -> "V1View":
         return self.as_dict_form()
 
     def as_dict_form(self) -> "V1View":

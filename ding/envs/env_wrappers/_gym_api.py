@@ -151,7 +151,7 @@ class OldGymView:
         return getattr(self.env, name)
 
 
-def in_old_form(result: Step) -> Any:
+def in_old_form(result: Step) -> tuple[Any, ...]:
     """A step of 5 values in 4, whose info says whether a time limit ended the episode."""
     obs, reward, terminated, truncated, info = result
     info = own_info(info)

@@ -164,7 +164,7 @@ class CountingGymEnv(gymnasium.Env[Any, Any]):
             return obs, float("nan")
         return self._spoil(obs, fault.kind), reward
 
-    def _spoil(self, obs: Obs, kind: str) -> Any:
+    def _spoil(self, obs: Obs, kind: str) -> object:
         count = obs["count"] if isinstance(obs, dict) else obs
         changed = {
             "shape": np.zeros((3,), np.float32),
@@ -173,7 +173,7 @@ class CountingGymEnv(gymnasium.Env[Any, Any]):
         }[kind]
         return {**obs, "count": changed} if isinstance(obs, dict) else changed
 
-    def render(self) -> Any:
+    def render(self) -> np.ndarray:
         """An 16 x 16 picture whose brightness is ``t``."""
         return np.full((16, 16, 3), self.t % 256, dtype=np.uint8)
 
@@ -224,7 +224,7 @@ class CountingEnv(BaseEnv):
             info["TimeLimit.truncated"] = True
         return BaseEnvTimestep(obs, np.array([reward], dtype=np.float32), terminated or truncated, info)
 
-    def random_action(self) -> Any:
+    def random_action(self) -> np.ndarray:
         """A sample of the action space, int64 ``(1,)``."""
         return np.array([self.action_space.sample()], dtype=np.int64)
 

@@ -70,7 +70,7 @@ class GameEnv(BaseEnv):
         ]
         return BaseEnvTimestep(np.eye(2, dtype=np.float32), reward[:, None], True, infos)  # type: ignore[arg-type]
 
-    def random_action(self) -> Any:
+    def random_action(self) -> np.ndarray:
         """Two random actions, int64 ``(2,)``."""
         return self._rng.integers(2, size=2)
 

@@ -108,7 +108,7 @@ class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
             dtype=np.float32,
         )
 
-    def render(self) -> Any:
+    def render(self) -> np.ndarray:
         """The field from above, uint8 ``[128, 128, 3]``: the target green, the agent a red dot with its nose black."""
         x, y = np.meshgrid(np.linspace(-1, 1, 128), np.linspace(1, -1, 128))
         image = np.full((128, 128, 3), 255, dtype=np.uint8)

@@ -134,7 +134,7 @@ class PettingZooEnv(BaseEnv):
         obs = self._obs(observations, infos)
         return BaseEnvTimestep(obs, np.array([reward], dtype=np.float32), over or limit, info)
 
-    def _obs(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> Any:
+    def _obs(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> np.ndarray | dict[str, np.ndarray]:
         nothing = np.zeros(self._seen_shape, np.float32)
         seen = {agent: _parts(observations[agent]) for agent in self._agents if agent in observations}
         agent_state = np.stack(

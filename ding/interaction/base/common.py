@@ -33,7 +33,7 @@ def default_func(return_value: object = None) -> Callable[[Callable[..., Any] | 
     function that takes anything and returns 0.
     """
 
-    def stand_in(*_args: Any, **_kwargs: Any) -> Any:
+    def stand_in(*_args: Any, **_kwargs: Any) -> object:
         return return_value
 
     def choose(callback: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -46,11 +46,11 @@ class ControllableContext(ABC):
     """Something that is started and closed; ``with`` does both."""
 
     @abstractmethod
-    def start(self) -> Any:
+    def start(self) -> object:
         """Begin."""
 
     @abstractmethod
-    def close(self) -> Any:
+    def close(self) -> object:
         """End; a second call does nothing."""
 
     def __enter__(self: Self) -> Self:

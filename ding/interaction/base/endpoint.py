@@ -93,7 +93,7 @@ def responsible(
 
     def decorate(view: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(view)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> object:
             try:
                 return view(*args, **kwargs)
             except caught as error:

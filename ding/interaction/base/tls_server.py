@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cheroot.wsgi
 from cheroot.makefile import MakeFile
@@ -84,6 +84,6 @@ class _Tls(Adapter):
         """Return what the application sees of the encryption."""
         return {"wsgi.url_scheme": "https"}
 
-    def makefile(self, sock: socket.socket, mode: str = "r", bufsize: int = -1) -> Any:
+    def makefile(self, sock: socket.socket, mode: str = "r", bufsize: int = -1) -> object:
         """Return the socket as a file."""
         return MakeFile(sock, mode, bufsize)

@@ -204,31 +204,31 @@ class ConnectionHooks:
     must not wait.
     """
 
-    def _before_connect(self, connection: Connection) -> Any:
+    def _before_connect(self, connection: Connection) -> object:
         """Returns the data that is sent along."""
 
     def _after_connect(
         self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: object
-    ) -> Any:
+    ) -> object:
         """The slave has accepted."""
 
-    def _error_connect(self, connection: Connection, error: Exception) -> Any:
+    def _error_connect(self, connection: Connection, error: Exception) -> object:
         """The slave refused or did not answer."""
         raise error
 
-    def _before_disconnect(self, connection: Connection) -> Any:
+    def _before_disconnect(self, connection: Connection) -> object:
         """Returns the data that is sent along."""
 
     def _after_disconnect(
         self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: object
-    ) -> Any:
+    ) -> object:
         """The slave has accepted."""
 
-    def _error_disconnect(self, connection: Connection, error: Exception) -> Any:
+    def _error_disconnect(self, connection: Connection, error: Exception) -> object:
         """The slave refused or did not answer."""
         raise error
 
-    def _before_new_task(self, connection: Connection, task: Any) -> Any:
+    def _before_new_task(self, connection: Connection, task: Any) -> object:
         """Returns the data that is sent as the task."""
         return task
 
@@ -241,10 +241,10 @@ class ConnectionHooks:
         code: int,
         message: str,
         data: object,
-    ) -> Any:
+    ) -> object:
         """The slave has taken the task."""
 
-    def _error_new_task(self, connection: Connection, task: object, error: Exception) -> Any:
+    def _error_new_task(self, connection: Connection, task: object, error: Exception) -> object:
         """The slave refused the task or did not answer."""
         raise error
 
@@ -302,7 +302,7 @@ class Connection(ControllableContext):
         with self._lock:
             return tuple(self._tasks.values())
 
-    def connect(self) -> Any:
+    def connect(self) -> object:
         """Connect to the slave.
 
         Returns:
@@ -342,7 +342,7 @@ class Connection(ControllableContext):
         registry.enter(self)
         return registry.hooks._after_connect(self, *values)
 
-    def disconnect(self) -> Any:
+    def disconnect(self) -> object:
         """Disconnect from the slave; tasks that are not over fail.
 
         Returns:

@@ -205,7 +205,7 @@ class Master(ConnectionHooks, HttpService):
         """A snapshot of the counters."""
         return self._counters.snapshot(MasterStatistics, connections=len(self._registry.standing()))
 
-    def _status(self) -> Any:
+    def _status(self) -> object:
         """What ``GET /status`` answers; default: the function given as ``status``, or else the counters."""
         if self._status_function is not None:
             return self._status_function()

@@ -127,7 +127,7 @@ class Slave(HttpService):
     # For subclasses.
 
     @abstractmethod
-    def _process_task(self, task: Mapping[str, Any]) -> Any:
+    def _process_task(self, task: Mapping[str, Any]) -> object:
         """Do a task and return its result, a JSON value.
 
         Args:

@@ -125,7 +125,7 @@ def twins(make: Callable[[], nn.Module], twin_critic: bool) -> nn.Module:
     return nn.ModuleList([make(), make()]) if twin_critic else make()
 
 
-def each_value(critic: nn.Module, features: torch.Tensor, key: str) -> Any:
+def each_value(critic: nn.Module, features: torch.Tensor, key: str) -> torch.Tensor | list[torch.Tensor]:
     """What ``critic`` (see :func:`twins`) gives under ``key``: a tensor, or a list of two."""
     if isinstance(critic, nn.ModuleList):
         return [run_head(one, features)[key] for one in critic]

@@ -305,7 +305,7 @@ class ActionNoiseWrapper(IModelWrapper):
         return self.add_noise(action)
 
     @property
-    def kept(self) -> Any:
+    def kept(self) -> torch.Tensor | None:
         """The state of the noise."""
         return self.noise_generator.state
 

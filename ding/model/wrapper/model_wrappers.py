@@ -99,7 +99,7 @@ def register_wrapper(name: str, wrapper_type: type[IModelWrapper]) -> None:
     wrapper_name_map[name] = wrapper_type
 
 
-def model_wrap(model: nn.Module | IModelWrapper, wrapper_name: str | None = None, **kwargs: Any) -> Any:
+def model_wrap(model: nn.Module | IModelWrapper, wrapper_name: str | None = None, **kwargs: Any) -> IModelWrapper:
     """Wrap ``model`` by the wrapper ``wrapper_name``; a bare model gets the wrapper ``base`` first.
 
     Arguments:

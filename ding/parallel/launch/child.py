@@ -60,7 +60,7 @@ class ChildSpec:
     own_code: tuple[OwnModule, ...] = ()
     launcher_pid: int = 0
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         filled = {**self.__dict__, "own_code": own_code(), "launcher_pid": os.getpid()}
         return _load_spec, (cloudpickle.dumps(filled),)
 

@@ -253,7 +253,7 @@ def record(
     recording: _Recording
     layout: list[list[tuple[str, torch.Size]]] = []
 
-    def run(*inputs: torch.Tensor) -> Any:
+    def run(*inputs: torch.Tensor) -> torch.Tensor | list[torch.Tensor]:
         nonlocal recording
         count = len(found) + len(unique)
         standing = dict(zip(unique, inputs[len(found) : count]))

@@ -88,7 +88,7 @@ def _with_key(key: object, collate: Callable[..., Any], *args: Any) -> Any:
         raise type(error)(f"key {key!r}: {error}") from error
 
 
-def default_decollate(batch: object, ignore: Sequence[str] = STATE_KEYS) -> Any:
+def default_decollate(batch: object, ignore: Sequence[str] = STATE_KEYS) -> list[Any]:
     """Cut a batch to a list of B samples.
 
     A tensor ``[B, ...]`` gives B tensors ``[...]`` that share its memory, ``[B]`` gives tensors ``(1,)``; a dict gives

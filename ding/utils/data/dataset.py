@@ -435,12 +435,12 @@ class BCODataset(ColumnDataset):
         super().__init__(data, where="BCODataset")
 
     @property
-    def obs(self) -> Any:
+    def obs(self) -> Column:
         """All observations."""
         return self._columns["obs"]
 
     @property
-    def action(self) -> Any:
+    def action(self) -> Column:
         """All actions."""
         return self._columns["action"]
 

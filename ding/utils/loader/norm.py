@@ -105,13 +105,13 @@ def lnot(x: Any) -> bool:
 
 
 @normfunc
-def land(*items: Any) -> Any:
+def land(*items: Any) -> bool:
     """The first item that is false, else the last one; True without items. All items are computed."""
     return reduce(lambda x, y: x and y, items, True)
 
 
 @normfunc
-def lor(*items: Any) -> Any:
+def lor(*items: Any) -> bool:
     """The first item that is true, else the last one; False without items. All items are computed."""
     return reduce(lambda x, y: x or y, items, False)
 

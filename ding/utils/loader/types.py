@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from ding.utils.loader.base import ILoaderClass, Loader
 
@@ -43,7 +43,7 @@ def prop(attr_name: str) -> ILoaderClass:
 def method(method_name: str) -> ILoaderClass:
     """The method of the value with this name (``TypeError`` where there is none)."""
 
-    def refuse(value: Any) -> Any:
+    def refuse(value: Any) -> NoReturn:
         raise TypeError(f"type {type(value).__name__!r} not support function {method_name!r}")
 
     return prop(method_name) >> is_callable() | refuse

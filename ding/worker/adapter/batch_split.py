@@ -12,7 +12,7 @@ from ding.parallel.messages import ROW_KEYS, pack_infos, unpack_infos
 _SAME_FOR_ALL = ("learner_step", "buffer_id", "task_id", "learner_done")
 
 
-def merge_info(info: list[Any]) -> Any:
+def merge_info(info: list[Any]) -> dict[str, Any] | list[Any]:
     """Merge values of several learners, by the type of the first one.
 
     ``None``, numbers and texts become a list, lists are concatenated, dicts are merged by key, where

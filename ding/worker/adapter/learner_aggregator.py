@@ -45,7 +45,7 @@ class LearnerAggregatorSlave(Slave):
         super().__init__(*args, **kwargs)
         self._callback_fn = callback_fn
 
-    def _process_task(self, task: Mapping[str, Any]) -> Any:
+    def _process_task(self, task: Mapping[str, Any]) -> object:
         """Do a task; raises :class:`TaskFail` for an unknown one."""
         name = task.get("name")
         if name == "resource":

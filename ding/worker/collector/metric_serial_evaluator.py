@@ -22,7 +22,7 @@ class IMetric(ABC):
     """
 
     @abstractmethod
-    def eval(self, inputs: Any, label: Any) -> Any:
+    def eval(self, inputs: Any, label: Any) -> Metric:
         """Return the metric of one batch, from the outputs of the policy and the labels."""
 
     @abstractmethod

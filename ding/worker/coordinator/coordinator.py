@@ -244,7 +244,9 @@ class Coordinator(Configurable):
         if task_id not in self._dispatcher.open:
             raise RuntimeError(f"a learner speaks of task {task_id!r}, which is not open")
 
-    def deal_with_learner_get_data(self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int) -> Any:
+    def deal_with_learner_get_data(
+        self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int
+    ) -> list[Any] | None:
         """A batch as a list of meta dicts (the classic form); ``None`` when there is too little.
 
         Raises:

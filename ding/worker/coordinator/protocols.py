@@ -128,7 +128,9 @@ class CoordinatorCallbacks(Protocol):
 
     # Learners.
 
-    def deal_with_learner_get_data(self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int) -> Any:
+    def deal_with_learner_get_data(
+        self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int
+    ) -> list[Any] | None:
         """A batch as a list of metadata (the form of DI-engine); ``None`` when there is too little."""
 
     def deal_with_learner_send_info(self, task_id: str, buffer_id: str, info: dict[str, Any]) -> None:

@@ -108,7 +108,7 @@ class Hook(ABC):
         return self._priority
 
     @abstractmethod
-    def __call__(self, engine: Engine) -> Any:
+    def __call__(self, engine: Engine) -> object:
         """Do the work; ``engine`` is the learner."""
 
 

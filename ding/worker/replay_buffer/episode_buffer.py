@@ -7,6 +7,7 @@ import numpy as np
 
 from ding.data import TransitionBatch
 from ding.data.replay.windows import joined, stack_segments
+from ding.data.roles import Samples
 from ding.data.storage import SavedRows, copied_batch
 from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
@@ -49,7 +50,7 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
 
     def sample(
         self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None, replace: bool = False
-    ) -> Any:
+    ) -> Samples | None:
         """Draw whole episodes; see the base class.
 
         Returns:

@@ -40,7 +40,7 @@ class MultiReplayBuffer(IBuffer):
         for name, part in info.items():
             self.buffers[name].update(part)
 
-    def sample(self, batch_size: Mapping[str, int], cur_learner_iter: int) -> Any:  # type: ignore[override]
+    def sample(self, batch_size: Mapping[str, int], cur_learner_iter: int) -> dict[str, Any] | None:  # type: ignore[override]
         """Draw ``batch_size[name]`` samples from each buffer: ``{name: samples}``; ``None`` when one has not enough."""
         batches = {name: buffer.sample(batch_size[name], cur_learner_iter) for name, buffer in self.buffers.items()}
         return None if any(batch is None for batch in batches.values()) else batches

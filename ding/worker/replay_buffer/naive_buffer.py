@@ -9,7 +9,7 @@ from ding.data.replay.checks import STORAGE_CONFIG, places, positive_int, sample
 from ding.data.replay.errors import BufferArgumentError, BufferConfigError
 from ding.data.replay.index import Ring, Rows
 from ding.data.replay.limits import LIMIT_CONFIG
-from ding.data.roles import StateDict, Writer
+from ding.data.roles import Samples, StateDict, Writer
 from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer.base_buffer import takes_state_dict
 from ding.worker.replay_buffer.ring_buffer import RingBuffer
@@ -84,7 +84,7 @@ class NaiveReplayBuffer(RingBuffer):
 
     def sample(
         self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None, replace: bool = False
-    ) -> Any:
+    ) -> Samples | None:
         """Draw elements uniformly.
 
         Args:
@@ -107,7 +107,7 @@ class NaiveReplayBuffer(RingBuffer):
             return self._sample(size, sample_range, replace)
         return self.engine.limited_sample(size, lambda: self._sample(size, sample_range, replace))
 
-    def _sample(self, size: int, sample_range: "slice | None", replace: bool) -> Any:
+    def _sample(self, size: int, sample_range: "slice | None", replace: bool) -> Samples | None:
         with self.engine.lock:
             slots = self._draw(size, sample_range, replace)
             return None if slots is None else self.engine.read(slots)

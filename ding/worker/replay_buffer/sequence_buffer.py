@@ -11,7 +11,7 @@ from ding.data.replay.checks import places, sample_size
 from ding.data.replay.errors import BufferArgumentError, BufferConfigError
 from ding.data.replay.index import Rows
 from ding.data.replay.windows import EpisodeEnds, joined, stack_segments
-from ding.data.roles import StateDict, Writer
+from ding.data.roles import Samples, StateDict, Writer
 from ding.data.storage import SavedRows, is_elided
 from ding.utils import BUFFER_REGISTRY
 from ding.worker.replay_buffer.base_buffer import takes_state_dict
@@ -107,7 +107,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         cur_learner_iter: int,
         sample_range: "slice | None" = None,
         replace: bool = False,
-    ) -> Any:
+    ) -> Samples | None:
         """Draw windows.
 
         Args:
@@ -138,7 +138,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             lambda: self._sample_windows(batch, int(sequence), sample_range, replace),
         )
 
-    def _sample_windows(self, batch: int, sequence: int, sample_range: "slice | None", replace: bool) -> Any:
+    def _sample_windows(self, batch: int, sequence: int, sample_range: "slice | None", replace: bool) -> Samples | None:
         with self.engine.lock:
             windows = self._draw_windows(batch, sequence, sample_range, replace)
             if windows is None:

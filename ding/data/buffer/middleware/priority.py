@@ -201,7 +201,7 @@ class PriorityExperienceReplay:
 
     def _annotated(
         self, sampled: Records, slots: np.ndarray, priorities: np.ndarray, weights: np.ndarray | None
-    ) -> Any:
+    ) -> Sequence[BufferedData]:
         if isinstance(sampled, RecordBatch):
             meta: dict[str, Any] = {"priority": priorities, "priority_idx": slots}
             if weights is None:

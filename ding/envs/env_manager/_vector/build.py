@@ -215,7 +215,7 @@ def _inner_env(env: DingEnvWrapper) -> Any:
     return env.gym_env
 
 
-def _as_it_is(env: AnyEnv) -> Any:
+def _as_it_is(env: AnyEnv) -> gymnasium.Env[Any, Any]:
     return env
 
 

@@ -135,7 +135,7 @@ def train_columns(rows: Any) -> dict[str, Any]:
     return columns
 
 
-def _tensor_column(column: Any) -> Any:
+def _tensor_column(column: Any) -> torch.Tensor | list[Any]:
     if isinstance(column, list):
         if not isinstance(column[0], (int, float, np.generic)):
             return column  # a row is no number: the parts of an observation or of a multi-discrete action, a text

@@ -12,6 +12,7 @@ from ding.data import Buffer, DequeBuffer, TransitionBatch
 from ding.data.buffer import RecordBatch
 from ding.data.buffer.errors import NotEnoughDataError
 from ding.data.buffer.middleware import PriorityExperienceReplay
+from ding.data.roles import Samples
 from ding.data.transition_batch import joined_samples
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
@@ -181,7 +182,7 @@ def _sampler(buffer_: Any, batch_size: int, unroll_len: int) -> Callable[[], tup
     raise TypeError(f"buffer_ is a buffer, a list of (buffer, fraction) or a dict of buffers, got {type(buffer_)}")
 
 
-def _data_of(records: Any) -> Any:
+def _data_of(records: Any) -> Samples:
     """The data of sampled records: a ``TransitionBatch`` where they are columns, else a list; of trees dicts."""
     if isinstance(records, RecordBatch):
         return records.data

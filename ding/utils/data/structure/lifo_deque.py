@@ -26,5 +26,5 @@ class LifoDeque(LifoQueue[Any]):
             self.unfinished_tasks -= 1
         self._items.append(item)
 
-    def _get(self) -> Any:
+    def _get(self) -> object:
         return self._items.pop()

@@ -191,11 +191,11 @@ class Buffer(Protocol):
 class Writer(Protocol):
     """A tensorboard writer, as far as the workers use one."""
 
-    def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None) -> Any:
+    def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None) -> object:
         """Add a point to a curve."""
 
-    def flush(self) -> Any:
+    def flush(self) -> object:
         """Write out what is waiting."""
 
-    def close(self) -> Any:
+    def close(self) -> object:
         """Write out what is waiting and close the file."""

@@ -77,7 +77,7 @@ class _Commands(click.Group):
 
         return click.Command(exp_dir, params=list(self.params), callback=run)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):

@@ -51,7 +51,7 @@ def enable_async(method: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(method)
-    def run(task: "Task", *args: Any, async_mode: bool | None = None) -> Any:
+    def run(task: "Task", *args: Any, async_mode: bool | None = None) -> object:
         if task.async_mode if async_mode is None else async_mode:
             task.async_executor(method, task, *args)
             return task

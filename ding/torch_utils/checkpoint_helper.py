@@ -189,7 +189,7 @@ def auto_checkpoint(func: _Method | None = None, *, reraise: bool = False) -> An
     method = func
 
     @wraps(method)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> object:
         def on_signal(number: int, frame: FrameType | None) -> None:
             logger.warning("signal %s: saving a checkpoint", signal.Signals(number).name)
             self.save_checkpoint("ckpt_interrupt.pth.tar")

@@ -40,7 +40,7 @@ class ThruputCounters:
         return self.pushed, self.sampled, self.removed
 
 
-def _since_last_report(name: str, doc: str) -> Any:
+def _since_last_report(name: str, doc: str) -> object:
     """A property of a monitor: how much a counter grew since the last report."""
 
     def get(monitor: "PeriodicThruputMonitor") -> int:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from easydict import EasyDict
@@ -163,7 +162,7 @@ def serial_pipeline_ngu(arguments: RunArguments) -> Policy:
             return parts.policy
 
 
-def _reward_model_config(cfg: EasyDict, section: str, kind: type[BaseRewardModel]) -> Any:
+def _reward_model_config(cfg: EasyDict, section: str, kind: type[BaseRewardModel]) -> EasyDict:
     """A section of the config, over the defaults of the class of its model.
 
     Args:

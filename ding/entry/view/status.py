@@ -278,6 +278,6 @@ def write_result(exp_name: str, result: Mapping[str, Any]) -> None:
     write_text(Path(exp_name) / "result.json", json.dumps(result, indent=2))
 
 
-def finite(value: Any) -> Any:
+def finite(value: Any) -> object:
     """Return JSON-like data with ``None`` for each number that is not finite, which JSON does not have."""
     return map_nested(lambda leaf: None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf, value)

@@ -25,7 +25,7 @@ class IEnvElement(ABC):
 
     @property
     @abstractmethod
-    def info(self) -> Any:
+    def info(self) -> object:
         """Its :class:`EnvElementInfo`."""
 
 

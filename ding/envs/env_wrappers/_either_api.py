@@ -60,7 +60,7 @@ class EitherApi(AnyWrapper):
     def action_space(self, space: gymnasium.Space[Any]) -> None:
         gymnasium.Wrapper.action_space.fset(self, space)  # type: ignore[attr-defined]
 
-    def _space_of_api(self, space: gymnasium.Space[Any]) -> Any:
+    def _space_of_api(self, space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
         gym = sys.modules.get("gym") if self.old_api else None
         return space if gym is None else convert_space(space, gym.spaces)
 

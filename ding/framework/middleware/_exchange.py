@@ -226,7 +226,7 @@ def has_data(news: Mapping[str, Any]) -> bool:
     return any(key in news for key in _DATA)
 
 
-def _sendable(data: Any) -> Any:
+def _sendable(data: Any) -> object:
     """Transitions as columns, which take a few arrays in all instead of some for each."""
     if isinstance(data, TransitionBatch) or not isinstance(data[0], Mapping):
         return data

@@ -47,7 +47,7 @@ class LSTMForwardWrapper:
         pairs = [_as_pair(state, zeros[:, :1]) for state in prev_state]
         return torch.cat([h for h, _ in pairs], dim=1), torch.cat([c for _, c in pairs], dim=1)
 
-    def _after_forward(self, next_state: State, list_next_state: bool) -> Any:
+    def _after_forward(self, next_state: State, list_next_state: bool) -> object:
         """``next_state`` as a dict of the batch, or as a list of dicts per sequence."""
         h, c = next_state
         if not list_next_state:

@@ -16,14 +16,14 @@ class ILoaderClass(ABC):
     """
 
     @abstractmethod
-    def _load(self, value: Any) -> Any:
+    def _load(self, value: object) -> Any:
         """Return the loaded value.
 
         Raises:
             Exception: the value does not pass.
         """
 
-    def load(self, value: Any) -> Any:
+    def load(self, value: object) -> Any:
         """Return the loaded value, as a call of the loader does.
 
         Raises:
@@ -31,7 +31,7 @@ class ILoaderClass(ABC):
         """
         return self._load(value)
 
-    def check(self, value: Any) -> bool:
+    def check(self, value: object) -> bool:
         """Whether the value passes: False where loading it raises an ``Exception``."""
         try:
             self._load(value)
@@ -39,7 +39,7 @@ class ILoaderClass(ABC):
             return False
         return True
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: object) -> Any:
         return self._load(value)
 
     def __and__(self, other: object) -> "ILoaderClass":
@@ -67,7 +67,7 @@ class _FunctionLoader(ILoaderClass):
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
 
-    def _load(self, value: Any) -> Any:
+    def _load(self, value: object) -> Any:
         return self._function(value)
 
 
@@ -115,7 +115,7 @@ def _from_tuple(parts: tuple[Any, ...]) -> ILoaderClass:
     predicate, exception = parts[0], parts[-1]
     convert = parts[1] if len(parts) == 3 else None
 
-    def load(value: Any) -> Any:
+    def load(value: object) -> Any:
         error_of = _exception_function(exception)
         if not predicate(value):
             raise error_of(value)
@@ -137,7 +137,7 @@ def _exception_function(exception: object) -> Callable[[Any], BaseException]:
 
 
 def _both(first: ILoaderClass, second: ILoaderClass) -> ILoaderClass:
-    def load(value: Any) -> Any:
+    def load(value: object) -> Any:
         first(value)
         return second(value)
 
@@ -145,7 +145,7 @@ def _both(first: ILoaderClass, second: ILoaderClass) -> ILoaderClass:
 
 
 def _either(first: ILoaderClass, second: ILoaderClass) -> ILoaderClass:
-    def load(value: Any) -> Any:
+    def load(value: object) -> Any:
         try:
             return first(value)
         except CAPTURE_EXCEPTIONS:

@@ -35,7 +35,7 @@ def dict_(**kwargs: object) -> ILoaderClass:
     """
     loaders = {name: Loader(loader) for name, loader in kwargs.items()}
 
-    def load(value: Any) -> dict[str, Any]:
+    def load(value: object) -> dict[str, Any]:
         loaded, errors = {}, {}
         for name, loader in loaders.items():
             try:

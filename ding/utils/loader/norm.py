@@ -99,7 +99,7 @@ def norm(value: object) -> INormClass:
 
 
 @normfunc
-def lnot(x: Any) -> bool:
+def lnot(x: object) -> bool:
     """``not x``."""
     return not x
 
@@ -123,13 +123,13 @@ def lin(container: Any, item: Any) -> bool:
 
 
 @normfunc
-def lis(a: Any, b: Any) -> bool:
+def lis(a: object, b: object) -> bool:
     """``a is b``."""
     return a is b
 
 
 @normfunc
-def lisnot(a: Any, b: Any) -> bool:
+def lisnot(a: object, b: object) -> bool:
     """``a is not b``."""
     return a is not b
 

@@ -31,7 +31,7 @@ def is_callable() -> ILoaderClass:
 def prop(attr_name: str) -> ILoaderClass:
     """The attribute of the value with this name (``AttributeError`` where there is none)."""
 
-    def load(value: Any) -> Any:
+    def load(value: object) -> Any:
         try:
             return getattr(value, attr_name)
         except AttributeError as error:
@@ -43,7 +43,7 @@ def prop(attr_name: str) -> ILoaderClass:
 def method(method_name: str) -> ILoaderClass:
     """The method of the value with this name (``TypeError`` where there is none)."""
 
-    def refuse(value: Any) -> NoReturn:
+    def refuse(value: object) -> NoReturn:
         raise TypeError(f"type {type(value).__name__!r} not support function {method_name!r}")
 
     return prop(method_name) >> is_callable() | refuse

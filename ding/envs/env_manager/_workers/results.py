@@ -255,7 +255,7 @@ class ResultStore:
             column[positions] = other[ids]
 
 
-def _given_number(numbers: dict[str, str], path: str, column: Any) -> Any:
+def _given_number(numbers: dict[str, str], path: str, column: Any) -> object:
     """The column as a list where a row of it is a number of numpy or an array without an axis, else as it is.
 
     Args:

@@ -179,7 +179,7 @@ class _Run:
         files = sorted(glob.glob(os.path.join(self._record_path or "", "*.mp4")), key=os.path.getmtime)[:-1]
         return {"video": self._wandb.Video(files[-1], format="mp4")} if files else {}
 
-    def _bars(self, name: str, frames: list[np.ndarray], places: np.ndarray | None) -> Any:
+    def _bars(self, name: str, frames: list[np.ndarray], places: np.ndarray | None) -> object:
         """An animation with a bar chart per frame."""
         require_extra("matplotlib", "plot")
         from matplotlib.animation import FuncAnimation

@@ -77,7 +77,7 @@ class RaySpawner:
         if actor is not None:
             self._ray.kill(actor)
 
-    def _created(self, create: Callable[[], Any]) -> Any:
+    def _created(self, create: Callable[[], Any]) -> object:
         deadline_s = time.monotonic() + _NAME_PATIENCE_S
         while True:
             try:

@@ -148,7 +148,7 @@ class FrameStore:
         return frame if len(frame) <= SMALL_BYTES else [self._ray.put(frame)]
 
 
-def start_store(namespace: str, folder: str | None = None, **options: Any) -> Any:
+def start_store(namespace: str, folder: str | None = None, **options: Any) -> object:
     """Start the store of a run and return its handle; it ends with this process.
 
     Args:

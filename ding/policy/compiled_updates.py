@@ -23,8 +23,8 @@ from torch import nn
 from ding.model import IModelWrapper
 from ding.policy._learning.compiled_graphs import CompiledGraph, CompiledGraphs, form_of, leaves_of, with_leaves
 from ding.policy.common_utils import read_out
+from ding.torch_utils.graph.recordable_optimizer import RecordableOptimizer
 from ding.torch_utils.graph.recording import Graph, record
-from ding.torch_utils.optimizer_helper import RecordableOptimizer
 from ding.utils.nested import is_ignored_key
 from ding.utils.rows import is_bundle, num_rows
 

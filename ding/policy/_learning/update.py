@@ -23,8 +23,8 @@ from ding.policy._learning.distributed import average_gradients, backward_in_ste
 from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, read_out
 from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyDataError
+from ding.torch_utils.graph.recordable_optimizer import RecordableOptimizer, record_step
 from ding.torch_utils.graph.recording import current_recording
-from ding.torch_utils.optimizer_helper import RecordableOptimizer, record_step
 
 _UNWEIGHTED = (*BUFFER_FIELDS, "IS")
 

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ _PLAIN = (str, int, float, bool, type(None))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _ZERO, _HALF = np.zeros((), np.float32), np.full((), 0.5, np.float32)
 _aten = torch.ops.aten
+
+Output: TypeAlias = Any
+"""A tensor, or dicts, lists and tuples of them, or of what stands for one."""
 
 
 class _Unknown(Exception):
@@ -70,7 +73,9 @@ class _Recorder(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.steps: list[_Step] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
         result = func(*args, **(kwargs or {}))
         self.steps.append(_Step(func, args, kwargs or {}, result))
         return result
@@ -258,7 +263,7 @@ class _Form:
         raise _Unknown
 
 
-def _filled(output: Any, values: Sequence[Any]) -> Any:
+def _filled(output: Output, values: Sequence[Any]) -> Any:
     if type(output) is int:
         return torch.from_numpy(values[output])
     if type(output) is dict:
@@ -266,7 +271,7 @@ def _filled(output: Any, values: Sequence[Any]) -> Any:
     return type(output)([_filled(value, values) for value in output])
 
 
-def _agree(expected: Any, found: Any) -> bool:
+def _agree(expected: Output, found: Output) -> bool:
     if isinstance(expected, dict):
         return all(_agree(value, found[key]) for key, value in expected.items())
     if isinstance(expected, (list, tuple)):

@@ -196,12 +196,6 @@ def read_out(values: Mapping[_Name, torch.Tensor]) -> dict[_Name, Any]:
     return result
 
 
-def with_rates(results: list[dict[str, Any]], rates: Mapping[str, float]) -> Any:
-    """What ``learn.forward`` returns: learning rates with the numbers of an update, or a list of such of several."""
-    logs = [{**rates, **numbers} for numbers in results]
-    return logs if len(logs) > 1 else logs[0]
-
-
 def _importance_weight(batch: Mapping[str, Any]) -> torch.Tensor:
     for key in ("priority_IS", "IS"):
         if key in batch:

@@ -114,11 +114,11 @@ class NGUPolicy(R2D2Policy):
         transition = super()._process_transition(obs["obs"], policy_output, timestep)
         return {**transition, "beta": policy_output["beta"], **{key: obs[key] for key in _PREVIOUS}}
 
-    def _with_nstep_returns(self, steps: Any) -> Any:
+    def _with_nstep_returns(self, steps: Samples) -> Any:
         """Without ``value_gamma``: the discount is that of the member, see ``beta``."""
         return get_nstep_return_data(steps, self._nstep, correct_terminate_gamma=False)
 
-    def _step_after(self, next_obs: Any) -> Mapping[str, Any]:
+    def _step_after(self, next_obs: object) -> Mapping[str, Any]:
         return next_obs if isinstance(next_obs, Mapping) and "obs" in next_obs else super()._step_after(next_obs)
 
 

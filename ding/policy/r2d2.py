@@ -1,9 +1,9 @@
 """R2D2: recurrent Q-learning from sequences with burn-in (Kapturowski et al. 2019, openreview r1lyTjAqYX)."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from ding.policy._samples.learned_steps import (
     add_targets,
     burned_in,
     completed_sequences,
-    learned_as_originally,
+    learned_in_di_engine,
     learned_sequences,
     mean_of_learned,
     put_time_first,
@@ -34,6 +34,9 @@ from ding.rl_utils import get_nstep_return_data, get_train_sample, value_inv_tra
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 from ding.utils.nested import iter_leaves, map_nested
+
+# ``{'h', 'c'}`` of ``[layers, B, H]``.
+State: TypeAlias = Mapping[str, torch.Tensor]
 
 
 @POLICY_REGISTRY.register("r2d2")
@@ -183,7 +186,7 @@ class R2D2Policy(RecurrentQPolicy):
         """
         return self._run(self._target_network.forward, batch["obs"], batch["prev_state"])["logit"], q
 
-    def _run(self, network: Callable[[Any], Any], obs: Any, state: Any) -> Mapping[str, Any]:
+    def _run(self, network: Callable[[Any], Any], obs: Any, state: object) -> Mapping[str, Any]:
         """Return ``logit`` ``[S, B, N]`` and ``next_state`` after these S steps, which begin in this state."""
         return network({**self._network_inputs(obs), "prev_state": state})
 
@@ -244,7 +247,7 @@ class R2D2Policy(RecurrentQPolicy):
         batch["prev_state"] = self._first_state(batch)
         put_time_first(batch)
         if self._reference_numerics:
-            learned_as_originally(batch, self._nstep, self._burnin_step)
+            learned_in_di_engine(batch, self._nstep, self._burnin_step)
         else:
             with_learned(batch, self._nstep, self._burnin_step)
         return batch
@@ -301,15 +304,15 @@ class R2D2Policy(RecurrentQPolicy):
         samples = learned_sequences(transitions, form, self._with_nstep_returns, self._step_after)
         return as_given(samples, transitions)
 
-    def _with_nstep_returns(self, steps: Any) -> Any:
+    def _with_nstep_returns(self, steps: Samples) -> Any:
         return get_nstep_return_data(steps, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics)
 
-    def _step_after(self, next_obs: Any) -> Mapping[str, Any]:
+    def _step_after(self, next_obs: object) -> Mapping[str, Any]:
         """The fields of the step after the last one, whose value is bootstrapped, from its observation."""
         return {"obs": next_obs}
 
 
-def _are_empty(states: Any, of_columns: bool) -> Any:
+def _are_empty(states: object, of_columns: bool) -> Any:
     """Whether recurrent states are all zeros, as before the first step of an episode: bool ``[N]``, or of one."""
     leaves = [torch.as_tensor(leaf) for _, leaf in iter_leaves(states)]
     used = [(leaf if of_columns else leaf.unsqueeze(0)).ne(0).flatten(1).any(1).numpy() for leaf in leaves]
@@ -317,7 +320,7 @@ def _are_empty(states: Any, of_columns: bool) -> Any:
     return empty if of_columns else bool(empty[0])
 
 
-def _joined_state(state: Any) -> Any:
+def _joined_state(state: State | Sequence[State]) -> State:
     """A recurrent state as ``{'h', 'c'}`` of ``[layers, B, H]``, from that or from a list of B states."""
     if isinstance(state, Mapping):
         return state

@@ -76,7 +76,7 @@ class R2D2GTrXLPolicy(R2D2Policy):
         next_q, chooser = (self._run(network, obs, batch["later_memory"])["logit"] for network in networks)
         return torch.cat([q[:n], next_q]), torch.cat([q[:n], chooser])
 
-    def _run(self, network: Callable[[Any], Any], obs: torch.Tensor, state: Any) -> Mapping[str, Any]:
+    def _run(self, network: Callable[[Any], Any], obs: torch.Tensor, state: object) -> Mapping[str, Any]:
         """As :meth:`R2D2Policy._run`, in segments of ``seq_len`` steps; ``next_state`` is the memory."""
         values = []
         for segment in obs.split(self._cfg.seq_len):

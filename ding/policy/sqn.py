@@ -10,7 +10,7 @@ from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.q_values import of_action
+from ding.policy._learning.q_values import Values, of_action
 from ding.policy._learning.temperature import Temperature
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import output_column, transition_of
@@ -182,6 +182,6 @@ class SQNPolicy(Policy):
         return self._act(self._eval_model, data)
 
 
-def _heads(values: Any) -> list[torch.Tensor]:
+def _heads(values: Values) -> list[torch.Tensor]:
     """Values per head, each ``[B, N]``."""
     return [values] if isinstance(values, torch.Tensor) else list(values)

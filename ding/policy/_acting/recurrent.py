@@ -23,14 +23,15 @@ class RecurrentQPolicy(Policy):
     """
 
     #: Arguments of the network when it acts.
-    _target_model: Any
     acting_kwargs: ClassVar[dict[str, Any]] = {"inference": True}
     #: What a transition keeps of the policy's output.
     output_fields: ClassVar[tuple[str, ...]] = ("action", "prev_state")
-    # Beside the states of the network, which a wrapper keeps.
-    _remembered: ClassVar[tuple[str, ...]] = ()
-    #: Whether it keeps the next observation.
+    #: Whether a transition keeps the next observation.
     keeps_next_obs: ClassVar[bool] = False
+    #: Attributes that belong to the episodes being collected, as the states of the network do, which a wrapper keeps.
+    _remembered: ClassVar[tuple[str, ...]] = ()
+
+    _target_model: Any
 
     def _init_collect(self) -> None:
         remembering = model_wrap(

@@ -4,16 +4,13 @@ A network gives ``logit`` ``[B, N]``, the values of N actions, or a list of such
 head for each. Values of chosen actions are ``[B]``, or ``[heads, B]``, so that rewards ``[B]`` meet their rows.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
 from ding.rl_utils.policy_dist import weighted as weighted
 from ding.torch_utils.math_helper import usable_mask
-
-Network = Callable[[Any], Mapping[str, Any]]
-"""Observations to ``logit`` ``[B, actions]``, and what else the algorithm's head gives."""
 
 Values: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
 """Values ``[B, N]``, or a list of such per head."""

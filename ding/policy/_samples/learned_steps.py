@@ -60,7 +60,7 @@ def learned_sequences(
     transitions: Samples,
     form: SequenceForm,
     with_nstep_returns: Callable[[TransitionBatch], TransitionBatch],
-    step_after: Callable[[Any], Mapping[str, Any]],
+    step_after: Callable[[object], Mapping[str, Any]],
 ) -> TransitionBatch:
     """Segments cut into sequences ``[S, T, ...]`` that overlap, with the fields ``null`` (whether a step only fills the
     sequence up) and ``learned``, both bool ``[S, T]``, and the ``prev_state`` before the first step.
@@ -118,7 +118,7 @@ def _closed(steps: TransitionBatch, closed: np.ndarray, fields: Mapping[str, Any
     return TransitionBatch(joined.columns, lengths=lengths + closed)
 
 
-def _flags(column: Any, shape: int | tuple[int, ...]) -> np.ndarray:
+def _flags(column: object, shape: int | tuple[int, ...]) -> np.ndarray:
     """A column as bools of this shape; all False where there is none."""
     return np.zeros(shape, np.bool_) if column is None else np.asarray(column).reshape(shape).astype(np.bool_)
 
@@ -139,7 +139,7 @@ def with_learned(batch: dict[str, Any], nstep: int, burnin: int) -> None:
         batch["learned"] = learned
 
 
-def learned_as_originally(batch: dict[str, Any], nstep: int, burnin: int) -> None:
+def learned_in_di_engine(batch: dict[str, Any], nstep: int, burnin: int) -> None:
     """Set ``null`` and ``learned`` as DI-engine has them: it learns all steps from ``burnin`` to ``T - nstep``,
     also those that only fill a sequence up.
     """

@@ -102,6 +102,14 @@ class PPOFPolicy:
         # (bool) Whether to compute the numbers of DI-engine where the default is a correction of them.
         "reference_numerics": False,
         "model": {},
+        # What the workers of a pipeline read.
+        "learn": {
+            # (bool) Whether to go on from the iteration counters of a loaded checkpoint.
+            "resume_training": False,
+            # (str) NaN or infinity in a loss or weights: 'raise' ends the run with a report, 'ignore' goes on.
+            "on_nonfinite": "raise",
+        },
+        "eval": {"evaluator": {"eval_freq": 200}},
     }
     mode = ["learn", "collect", "eval"]
 

@@ -1,13 +1,13 @@
 """Compact PPO for the pipelines: the modes that workers call, around the one object that ``PPOFPolicy`` is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.data import EnvBatch, TransitionBatch, batched
+from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.policy.base_policy import CommandModePolicy, Policy
 from ding.policy.common_utils import network_columns, output_column
@@ -33,16 +33,6 @@ class PPOFCommandModePolicy(PPOFPolicy):
         enable_field: the modes to prepare, out of ``learn``, ``collect``, ``eval`` and ``command``; by default all.
     """
 
-    config = {
-        **PPOFPolicy.config,
-        "learn": {
-            # (bool) Whether to go on from the iteration counters of a loaded checkpoint.
-            "resume_training": False,
-            # (str) NaN or infinity in a loss or weights: 'raise' ends the run with a report, 'ignore' goes on.
-            "on_nonfinite": "raise",
-        },
-        "eval": {"evaluator": {"eval_freq": 200}},
-    }
     learn_mode: Any
     collect_mode: Any
     eval_mode: Any
@@ -92,7 +82,9 @@ class PPOFCommandModePolicy(PPOFPolicy):
         return EnvBatch.unchecked(data.env_ids, {key: output_column(value) for key, value in output.items()})
 
     @batched
-    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
+    def _process_transition(
+        self, obs: object, policy_output: Mapping[str, Any], timestep: BaseEnvTimestep | TimestepBatch
+    ) -> dict[str, Any]:
         """As :meth:`PPOFPolicy.process_transition`, for one environment or for columns of N."""
         return dict(self.process_transition(obs, policy_output, timestep))
 
@@ -121,7 +113,7 @@ class PPOFCommandModePolicy(PPOFPolicy):
             raise PolicyAttributeError(f"{type(self).__name__} has no attribute {name!r}.{hint}")
         return own[name] if name in own else self._cfg[name]
 
-    def _set_attribute(self, name: str, value: Any) -> None:
+    def _set_attribute(self, name: str, value: object) -> None:
         """Set an attribute of this name, with an underscore in front."""
         setattr(self, f"_{name}", value)
 

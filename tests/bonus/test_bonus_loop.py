@@ -127,10 +127,13 @@ def test_two_runs_in_one_folder_conflict_on_the_lock() -> None:
     agent.train(step=10)
 
 
-def test_the_command_line_resumes_an_agents_run_exactly() -> None:
+@pytest.mark.parametrize(
+    ("name", "mode", "freq"), [("DQN", "", 25), ("PPO", "_onpolicy", 4), ("PPOF", "_onpolicy", 20)]
+)
+def test_the_command_line_resumes_an_agents_run_exactly(name, mode, freq) -> None:
     for exp_name, env_step in (("whole", 200), ("half", 140)):
-        train(by_agent("DQN", exp_name, learn={"run_state_freq": 25}), env_step)
-    result = CliRunner().invoke(cli, ["-m", "serial", "--resume", "half", "--env-step", "200"])
+        train(by_agent(name, exp_name, learn={"run_state_freq": freq}), env_step)
+    result = CliRunner().invoke(cli, ["-m", f"serial{mode}", "--resume", "half", "--env-step", "200"])
     assert result.exit_code == 0, result.output
     last = max(int(one) for one in re.findall(r"iteration_(\d+)\.pth", " ".join(names_in("whole"))))
     first, second = (read_file(f"{folder}/ckpt/iteration_{last}.pth.tar")["model"] for folder in ("whole", "half"))

@@ -202,20 +202,21 @@ class Agent:
     @property
     def env_step(self) -> int:
         """Env steps over all calls of :meth:`train`."""
-        return int(self._stopped("env_step", 0))
+        return int(self._stopped.get("env_step", 0))
 
     @property
     def train_iter(self) -> int:
         """Train iterations over all calls of :meth:`train`."""
-        return int(self._stopped("train_iter", 0))
+        return int(self._stopped.get("train_iter", 0))
 
     @property
     def best_eval_value(self) -> float:
         """Mean return of the best evaluation in :meth:`train`, which :attr:`best` loads; -inf before the first."""
-        return float(self._stopped("evaluator", {}).get("max_episode_return", -np.inf))
+        return float(dig(self._stopped, "evaluator").get("max_episode_return", -np.inf))
 
-    def _stopped(self, key: str, default: Any) -> Any:
-        return default if self._kept.stopped is None else self._kept.stopped[key]
+    @property
+    def _stopped(self) -> StateDict:
+        return self._kept.stopped or {}
 
     def make_envs(self, caller: str, env_num: int | None, context: str | None, debug: bool) -> EnvManager:
         """Return a manager of ``env_num`` envs: processes of their own with ``context``, or for envs that show images.

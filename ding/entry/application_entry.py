@@ -1,6 +1,6 @@
 """What to do with a trained policy: evaluate it, and make data sets of what it does.
 
-Data sets are files without pickled code (``ding.utils.data``); the reference's own pickles are not read.
+Data sets are files without pickled code (``ding.utils.data``); DI-engine's own pickles are not read.
 """
 
 import contextlib

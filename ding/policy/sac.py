@@ -58,8 +58,8 @@ class SACPolicy(SoftActorCriticPolicy):
 
     Actions are ``tanh`` of a normal sample. ``learn.auto_alpha`` learns the temperature ``alpha`` so that the entropy
     comes to ``learn.target_entropy``, by default minus the number of dimensions of the action. Priorities are
-    ``|Q - target|``; ``reference_numerics=True`` makes them squares, stores time limits as terminal, and has the
-    original's rounding of densities.
+    ``|Q - target|``; ``reference_numerics=True`` makes them squares, stores time limits as terminal, and has
+    DI-engine's rounding of densities.
     """
 
     config = {"type": "sac", "model": {"action_space": "reparameterization"}}

@@ -265,7 +265,7 @@ def _null_like(transition: Transition) -> Transition:
     return null
 
 
-def _zeros_like(value: Any) -> Any:
+def _zeros_like(value: object) -> Any:
     return map_nested(_zero, value)
 
 

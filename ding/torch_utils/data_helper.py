@@ -191,7 +191,7 @@ def to_tensor_transitions(data: list[dict[str, Any]], shallow_copy_next_obs: boo
     return tensors
 
 
-def columns_as_tensors(columns: Any) -> Any:
+def columns_as_tensors(columns: object) -> Any:
     """Arrays with a row shape become tensors that share memory (float64 is copied to float32), scalar columns stay.
 
     The column form of :func:`to_tensor_transitions`.
@@ -199,7 +199,7 @@ def columns_as_tensors(columns: Any) -> Any:
     return map_leaves(_column_as_tensor, columns)
 
 
-def _column_as_tensor(column: Any) -> Any:
+def _column_as_tensor(column: object) -> Any:
     if not isinstance(column, np.ndarray) or column.ndim < 2:
         return column
     return torch.from_numpy(column.astype(np.float32) if column.dtype == np.float64 else column)

@@ -72,21 +72,21 @@ def mappings_in(data: object) -> Iterator[Mapping[Any, Any]]:
             yield from mappings_in(value)
 
 
-def map_leaves(fn: Callable[[Any], Any], columns: Any) -> Any:
+def map_leaves(fn: Callable[[Any], Any], columns: object) -> Any:
     """Return ``fn`` of every leaf of nested dicts."""
     if isinstance(columns, dict):
         return {key: map_leaves(fn, value) for key, value in columns.items()}
     return fn(columns)
 
 
-def map_together(fn: Callable[..., Any], first: Any, *others: Any) -> Any:
+def map_together(fn: Callable[..., Any], first: object, *others: Any) -> Any:
     """Return ``fn`` of the leaves that nested dicts have in one place, by the keys of the first."""
     if isinstance(first, Mapping):
         return {key: map_together(fn, value, *[other[key] for other in others]) for key, value in first.items()}
     return fn(first, *others)
 
 
-def map_paths(fn: Callable[[str, Any], Any], columns: Any, path: str = "") -> Any:
+def map_paths(fn: Callable[[str, Any], Any], columns: object, path: str = "") -> Any:
     """Return ``fn(path, leaf)`` of every leaf of nested dicts; see :func:`iter_leaves` for the paths."""
     if isinstance(columns, dict):
         return {key: map_paths(fn, value, f"{path}.{key}" if path else str(key)) for key, value in columns.items()}
@@ -115,7 +115,7 @@ def iter_paths(
         yield from iter_paths(value, empty, sequences, (*path, key))
 
 
-def iter_leaves(columns: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def iter_leaves(columns: object, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield ``(path, leaf)`` for every leaf of nested dicts, keys joined by ``.``; a bare leaf has the path ``""``."""
     if isinstance(columns, dict):
         for key, value in columns.items():

@@ -19,7 +19,7 @@ from ding.utils.nested import is_ignored_key, iter_nested, map_leaves, map_toget
 STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
 
 
-def take(columns: Any, index: slice | np.ndarray) -> Any:
+def take(columns: object, index: slice | np.ndarray) -> Any:
     """Return rows of columns.
 
     Args:
@@ -51,7 +51,7 @@ def _entries(column: Sequence[Any], positions: list[Any]) -> list[Any]:
     return [_entries(column, part) if isinstance(part, list) else column[part] for part in positions]
 
 
-def put(target: Any, index: slice | np.ndarray, source: Any) -> None:
+def put(target: object, index: slice | np.ndarray, source: object) -> None:
     """Write the rows of ``source`` into those rows of ``target``, columns of the same nesting.
 
     Args:

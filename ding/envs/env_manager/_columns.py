@@ -207,7 +207,7 @@ class DeclaredDtypes:
         result: Columns = map_paths(self._column, columns, path)
         return result
 
-    def _column(self, path: str, columns: Any) -> Any:
+    def _column(self, path: str, columns: object) -> Any:
         box = self._boxes.get(path)
         if box is None or not isinstance(columns, np.ndarray) or columns.shape[1:] != box.shape:
             return columns

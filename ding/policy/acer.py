@@ -180,7 +180,8 @@ class ACERPolicy(SequencePolicy):
         """One update of actor and critic on B sequences, as :meth:`_get_train_sample` makes them (or with a list for
         each field); returns floats.
         """
-        return self._learn(data)
+        output: dict[str, Any] = self._learn(data)
+        return output
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         loss = acer_loss(self._model, self._target_model.forward, batch, self._cfg.learn, self._reference_numerics)

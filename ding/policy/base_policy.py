@@ -358,13 +358,15 @@ class Policy(Learning, ABC):
         return self._setting("batch_size", "learn")
 
     def _get_n_sample(self) -> int | None:
-        return self._setting("n_sample", "collect")
+        num_samples: int | None = self._setting("n_sample", "collect")
+        return num_samples
 
     def _get_n_episode(self) -> int | None:
-        return self._setting("n_episode", "collect")
+        num_episodes: int | None = self._setting("n_episode", "collect")
+        return num_episodes
 
     def _setting(self, key: str, section: str) -> Any:
-        """``cfg[key]``, or ``cfg[section][key]`` where that is not given."""
+        """Return ``cfg[key]``, or ``cfg[section][key]`` where that is not given."""
         value = self._cfg.get(key)
         return value if value is not None else self._cfg.get(section, {}).get(key)
 

@@ -131,8 +131,8 @@ class BehaviourCloningPolicy(Policy):
     def _lr_share(self, epoch: int) -> float:
         learn = self._cfg.learn
         if epoch <= learn.warmup_epoch:
-            return learn.warmup_lr / learn.learning_rate
-        return learn.decay_rate ** ((epoch - learn.warmup_epoch) // learn.decay_epoch)
+            return float(learn.warmup_lr / learn.learning_rate)
+        return float(learn.decay_rate ** ((epoch - learn.warmup_epoch) // learn.decay_epoch))
 
     @batched
     def _forward_learn(self, data: Samples) -> Any:

@@ -86,7 +86,8 @@ class BCQPolicy(Policy):
         """One update of the model of actions, the critics and the perturbation on B samples; returns floats, and
         ``priority`` (B floats).
         """
-        return self._learn(data)
+        output: dict[str, Any] = self._learn(data)
+        return output
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update of the model of the data's actions (a VAE), of the critics and of the perturbation.

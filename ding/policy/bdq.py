@@ -40,7 +40,8 @@ class BDQPolicy(DQNPolicy):
 
     def _branches(self, output: Mapping[str, Any]) -> torch.Tensor:
         """Values with the branch in front, ``[branches, B, bins]``."""
-        return output["logit"].transpose(0, 1)
+        result: torch.Tensor = output["logit"].transpose(0, 1)
+        return result
 
     def _monitor_vars_learn(self) -> list[str]:
         branches = [f"q_value_b_{i}" for i in range(self._cfg.model.num_branches)]

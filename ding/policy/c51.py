@@ -44,4 +44,5 @@ class C51Policy(DQNPolicy):
 
     def _choosing_network(self, obs: Any) -> Mapping[str, Any]:
         """The network that chooses the next actions."""
-        return self._model(obs)
+        output: Mapping[str, Any] = self._model(obs)
+        return output

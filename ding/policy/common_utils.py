@@ -199,7 +199,8 @@ def read_out(values: Mapping[_Name, torch.Tensor]) -> dict[_Name, Any]:
 def _importance_weight(batch: Mapping[str, Any]) -> torch.Tensor:
     for key in ("priority_IS", "IS"):
         if key in batch:
-            return batch[key]
+            output: torch.Tensor = batch[key]
+            return output
     raise PolicyDataError(
         f"priority_IS_weight=True needs the field 'IS' (or 'priority_IS') in each sample, found {sorted(batch)}; "
         "a buffer adds it when it samples by priority"

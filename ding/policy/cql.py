@@ -44,7 +44,8 @@ def conservative_gaps(
     drawn, density = torch.cat(actions, 1).flatten(0, 1), torch.cat(densities, 1)
     q_drawn = q_values(network, obs.repeat_interleave(3 * num_actions, 0), action=drawn).unflatten(1, (size, -1))
     q_shown = q_values(network, obs, action=shown)
-    return (q_drawn - density).logsumexp(-1).mean(-1) - q_shown.mean(-1)
+    output: torch.Tensor = (q_drawn - density).logsumexp(-1).mean(-1) - q_shown.mean(-1)
+    return output
 
 
 @POLICY_REGISTRY.register("cql")
@@ -109,7 +110,7 @@ class CQLPolicy(SACPolicy):
         over = gaps - self._cfg.learn.lagrange_thresh
         weight = self._lagrange["log_weight"].exp().clamp(max=_MAX_LAGRANGE)
         loss = -(weight * over.detach()).mean()
-        weighted_gaps = weight.detach() * over
+        weighted_gaps: torch.Tensor = weight.detach() * over
         self._optimize(loss, self._optimizer_lagrange, self._lagrange)
         return weighted_gaps
 

@@ -157,7 +157,8 @@ class DTPolicy(Policy):
         return dict(zip(_WINDOW, self._placed(fields), strict=True))
 
     def _placed(self, fields: Sequence[Any]) -> list[Any]:
-        return map_nested(lambda x: x.to(self._device), list(fields))
+        rows: list[Any] = map_nested(lambda x: x.to(self._device), list(fields))
+        return rows
 
     def _monitor_vars_learn(self) -> list[str]:
         return ["cur_lr", "action_loss", "total_loss"]
@@ -221,7 +222,8 @@ class DTPolicy(Policy):
         found = predicted[torch.arange(len(ids)), newest]
         if self._encodes():
             return torch.multinomial(found.softmax(-1), 1)
-        return found if self._continuous else found.argmax(-1, keepdim=True)
+        output: torch.Tensor = found if self._continuous else found.argmax(-1, keepdim=True)
+        return output
 
     def _reset_eval(self, data_id: list[int] | None = None) -> None:
         for env_id in [*self._episodes] if data_id is None else data_id:

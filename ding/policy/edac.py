@@ -27,7 +27,8 @@ def diversity_loss(network: ActorCritic, obs: torch.Tensor, action: torch.Tensor
     unit = (gradient / (gradient.norm(dim=2, keepdim=True) + 1e-10)).transpose(0, 1)
     cosines = unit @ unit.transpose(1, 2)
     between = cosines.sum((1, 2)) - cosines.diagonal(dim1=1, dim2=2).sum(1)
-    return between.mean() / (ensemble_num - 1)
+    output: torch.Tensor = between.mean() / (ensemble_num - 1)
+    return output
 
 
 @POLICY_REGISTRY.register("edac")

@@ -49,9 +49,10 @@ class FQFPolicy(DQNPolicy):
         return "fqf", ["ding.model.template.q_learning"]
 
     def _create_model(self, cfg: EasyDict, model: torch.nn.Module | None = None) -> torch.nn.Module:
-        made: Any = super()._create_model(cfg, model)
-        made.head.weighs_widths = not self._reference_numerics
-        return made
+        network = super()._create_model(cfg, model)
+        head: Any = network.head
+        head.weighs_widths = not self._reference_numerics
+        return network
 
     def _init_learn(self) -> None:
         super()._init_learn()
@@ -112,4 +113,5 @@ class FQFPolicy(DQNPolicy):
 
 def _grad_norm(module: torch.nn.Module) -> torch.Tensor:
     """The 2-norm of all gradients of a module, 0-d."""
-    return torch.stack([p.grad.norm() for p in module.parameters() if p.grad is not None]).norm()
+    output: torch.Tensor = torch.stack([p.grad.norm() for p in module.parameters() if p.grad is not None]).norm()
+    return output

@@ -166,7 +166,8 @@ class HAPPOPolicy(PPOPolicy):
 
     def _agent_values(self, agent: int, obs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         with torch.no_grad():
-            return self._model(agent, {"obs": obs}, mode="compute_critic")["value"]
+            output: torch.Tensor = self._model(agent, {"obs": obs}, mode="compute_critic")["value"]
+            return output
 
     def _log_prob(self, agent: int, part: Mapping[str, Any]) -> torch.Tensor:
         """Log-probability ``[B]`` of the actions that were taken."""
@@ -176,7 +177,8 @@ class HAPPOPolicy(PPOPolicy):
 
     def _values(self, obs: Any) -> torch.Tensor:
         with torch.no_grad():
-            return self._model(None, {"obs": obs}, mode="compute_critic")["value"]
+            output: torch.Tensor = self._model(None, {"obs": obs}, mode="compute_critic")["value"]
+            return output
 
     def _monitor_vars_learn(self) -> list[str]:
         names = super()._monitor_vars_learn()

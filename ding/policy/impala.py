@@ -142,7 +142,8 @@ class IMPALAPolicy(SequencePolicy):
     @batched
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One update on B sequences, as :meth:`_get_train_sample` makes them (or with a list for each field)."""
-        return self._learn(data)
+        output: dict[str, Any] = self._learn(data)
+        return output
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         loss = impala_loss(self._actor_critic, batch, self._cfg.learn, self._reference_numerics)

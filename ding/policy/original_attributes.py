@@ -67,7 +67,9 @@ class Learning(Protocol):
 def _alpha(policy: Parts) -> torch.Tensor:
     """The temperature: the parameter itself where that is what is learned, else its value without gradients."""
     learn = policy._cfg.learn
-    return policy._temperature.alpha if learn.auto_alpha and not learn.log_space else policy._temperature.value
+    is_learned = learn.auto_alpha and not learn.log_space
+    alpha: torch.Tensor = policy._temperature.alpha if is_learned else policy._temperature.value
+    return alpha
 
 
 def _twin_critic(policy: Parts) -> bool:

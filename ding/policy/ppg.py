@@ -149,7 +149,8 @@ class PhasicPolicy(ValueNormPolicy):
     def _values(self, obs: Any) -> torch.Tensor:
         if self._reference_numerics:
             with torch.no_grad():
-                return self._actor_critic(obs)["value"]
+                output: torch.Tensor = self._actor_critic(obs)["value"]
+                return output
         return super()._values(obs)
 
     @batched

@@ -170,7 +170,8 @@ class R2D2Policy(RecurrentQPolicy):
         """
         obs, state, burnin = batch["obs"], batch["prev_state"], self._burnin_step
         if not burnin:
-            return self._run(self._model, obs, state)["logit"]
+            output: torch.Tensor = self._run(self._model, obs, state)["logit"]
+            return output
         with torch.no_grad() if self._reference_numerics else nullcontext():
             before = self._run(self._model, map_nested(lambda x: x[:burnin], obs), state)
         known = (batch["learned"][:burnin].sum(0) > 0).view(1, -1, 1)
@@ -188,7 +189,8 @@ class R2D2Policy(RecurrentQPolicy):
 
     def _run(self, network: Callable[[Any], Any], obs: Any, state: object) -> Mapping[str, Any]:
         """Return ``logit`` ``[S, B, N]`` and ``next_state`` after these S steps, which begin in this state."""
-        return network({**self._network_inputs(obs), "prev_state": state})
+        output: Mapping[str, Any] = network({**self._network_inputs(obs), "prev_state": state})
+        return output
 
     def _rescaled(self, value: torch.Tensor) -> torch.Tensor:
         """``h`` of Pohlen et al. 2018 (arXiv:1805.11593), the scale of the networks; see ``learn.value_rescale``."""

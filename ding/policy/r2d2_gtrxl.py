@@ -65,7 +65,8 @@ class R2D2GTrXLPolicy(R2D2Policy):
 
     def _values(self, batch: Mapping[str, Any]) -> torch.Tensor:
         """Return the values ``[T, B, N]`` of all steps. The burn-in is only left out of the loss."""
-        return self._run(self._model, batch["obs"], batch["prev_state"])["logit"]
+        output: torch.Tensor = self._run(self._model, batch["obs"], batch["prev_state"])["logit"]
+        return output
 
     def _bootstrap_values(self, batch: Mapping[str, Any], q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if not self._reference_numerics:
@@ -105,7 +106,8 @@ class R2D2GTrXLPolicy(R2D2Policy):
             return None
         # [B, 2, layers + 1, M, hidden], or with all T steps in the place of the two.
         memory = batch["prev_memory"]
-        return memory[:, min(step, 1) if memory.shape[1] == 2 else step].permute(1, 2, 0, 3).contiguous()
+        at: torch.Tensor = memory[:, min(step, 1) if memory.shape[1] == 2 else step]
+        return at.permute(1, 2, 0, 3).contiguous()
 
     def _remembering(self, *networks: Any) -> list[Any]:
         """No wrappers keep the memories of a batch."""

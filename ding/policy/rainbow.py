@@ -32,4 +32,5 @@ class RainbowDQNPolicy(C51Policy):
     def _choosing_network(self, obs: Any) -> Mapping[str, Any]:
         """The network with new noise, for the choice of the next actions."""
         self._reset_noise(self._model)
-        return self._model(obs)
+        output: Mapping[str, Any] = self._model(obs)
+        return output

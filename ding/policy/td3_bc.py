@@ -38,4 +38,5 @@ class TD3BCPolicy(TD3Policy):
         output = self._model(batch["obs"], mode="compute_actor")
         q = self._first_q(batch["obs"], output)
         scale = self._cfg.learn.alpha / q.detach().abs().mean()
-        return -scale * q.mean() + F.mse_loss(output["action"], batch["action"])
+        result: torch.Tensor = -scale * q.mean() + F.mse_loss(output["action"], batch["action"])
+        return result

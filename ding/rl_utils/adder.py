@@ -7,7 +7,7 @@ not change. ``lengths`` are the lengths of the trajectory segments of which the 
 
 import copy
 from collections.abc import Mapping, MutableSequence, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from ding.utils.rows import put, take
 
 Transition = dict[str, Any]
 Column = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
+
+Steps = TypeVar("Steps", bound=Any)
+"""A list of transitions, or a batch of them: the functions here return what they are given."""
 
 _LAST_FN_TYPES = ("last", "drop", "null_padding")
 # Nested data that belongs to one step: it is not turned into a dict of lists.
@@ -39,13 +42,13 @@ def _discounts(gamma: float, nstep: int, reference_tail: bool) -> np.ndarray:
 
 
 def get_nstep_return_data(
-    data: Any,
+    data: Steps,
     nstep: int,
     cum_reward: bool = False,
     correct_terminate_gamma: bool = True,
     gamma: float = 0.99,
     reference_tail: bool = False,
-) -> Any:
+) -> Steps:
     """Let every transition look n steps ahead; ``nstep=1`` returns ``data`` unchanged.
 
     Transition i of a segment of ``len`` gets ``next_obs`` = obs of i + n, ``reward`` = the n rewards concatenated
@@ -69,7 +72,7 @@ def get_nstep_return_data(
         columns = data.columns
         ends = segment_ends(len(data), data.lengths)
         changed = nstep_columns(columns, ends, nstep, cum_reward, gamma, discounts)
-        return type(data)({**columns, **changed}, lengths=data.lengths)
+        return cast(Steps, type(data)({**columns, **changed}, lengths=data.lengths))
     rewards = _row_rewards([item["reward"] for item in data], nstep, cum_reward, gamma)
     dones = [item["done"] for item in data]
     last_next_obs = data[-1].get("next_obs")
@@ -91,7 +94,7 @@ def _row_rewards(rewards: list[Any], nstep: int, cum_reward: bool, gamma: float)
     return looked_ahead.tolist() if cum_reward and isinstance(rewards[0], (int, float)) else list(looked_ahead)
 
 
-def get_gae(data: Any, last_value: torch.Tensor, gamma: float, gae_lambda: float, cuda: bool) -> Any:
+def get_gae(data: Steps, last_value: torch.Tensor, gamma: float, gae_lambda: float, cuda: bool) -> Steps:
     """Add ``adv`` (see :func:`ding.rl_utils.gae.gae`, without a done mask inside the segment) to every transition.
 
     Args:
@@ -103,7 +106,7 @@ def get_gae(data: Any, last_value: torch.Tensor, gamma: float, gae_lambda: float
     if is_columnar(data):
         columns = data.columns
         adv = _segment_gae(columns["value"], columns["reward"], data.lengths, last_value, gamma, gae_lambda, cuda)
-        return type(data)({**columns, "adv": adv}, lengths=data.lengths)
+        return cast(Steps, type(data)({**columns, "adv": adv}, lengths=data.lengths))
     value = torch.stack([torch.as_tensor(item["value"]) for item in data])
     reward = torch.stack([torch.as_tensor(item["reward"]) for item in data])
     last_value = torch.as_tensor(last_value).reshape(1, *value.shape[1:])
@@ -138,7 +141,7 @@ def _segment_gae(
 
 def get_gae_with_default_last_value(
     data: MutableSequence[Transition], done: bool, gamma: float, gae_lambda: float, cuda: bool
-) -> Any:
+) -> MutableSequence[Transition]:
     """:func:`get_gae` for a list or deque of one segment that carries its own last value.
 
     When the segment is ``done`` the value after it is zero; otherwise the last transition is taken out of ``data`` and
@@ -149,12 +152,12 @@ def get_gae_with_default_last_value(
 
 
 def get_train_sample(
-    data: Any,
+    data: Steps,
     unroll_len: int,
     last_fn_type: str = "last",
     null_transition: Transition | None = None,
     overlap: int = 0,
-) -> Any:
+) -> Steps:
     """Cut each segment into sequences of ``unroll_len`` steps; ``unroll_len=1`` returns ``data`` unchanged.
 
     Each sequence begins with the last ``overlap`` steps of the one before it.
@@ -180,8 +183,8 @@ def get_train_sample(
     if unroll_len == 1:
         return data
     if is_columnar(data):
-        return _unroll_columns(data, unroll_len, last_fn_type, null_transition, overlap)
-    return _unroll(list(data), unroll_len, last_fn_type, null_transition, overlap)
+        return cast(Steps, _unroll_columns(data, unroll_len, last_fn_type, null_transition, overlap))
+    return cast(Steps, _unroll(list(data), unroll_len, last_fn_type, null_transition, overlap))
 
 
 def _num_sequences(num_steps: Any, unroll_len: int, overlap: int, drops_rest: bool) -> Any:

@@ -200,7 +200,8 @@ class ReplayPath(DataPath):
     def _draw_joined(self, size: int, count: int, train_iter: int) -> Samples | None:
         """The batches of several updates, one behind the other: in one draw where the buffer holds so many."""
         if self.buffer.count() >= size * count:
-            return self.buffer.sample(size * count, train_iter)
+            samples: Samples | None = self.buffer.sample(size * count, train_iter)
+            return samples
         drawn: list[Any] = []
         while len(drawn) < count:
             batch = self.buffer.sample(size, train_iter)

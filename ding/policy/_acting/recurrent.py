@@ -64,7 +64,7 @@ class RecurrentQPolicy(Policy):
         self._eval_model = model_wrap(remembering, wrapper_name="argmax_sample")
 
     def _env_num(self, mode: str) -> int:
-        env_num = self._cfg[mode].env_num
+        env_num: int = self._cfg[mode].env_num
         if env_num is None:
             raise PolicyConfigError(f"policy.{mode}.env_num is missing: the number of environments of this mode")
         return env_num

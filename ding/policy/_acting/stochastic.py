@@ -102,7 +102,8 @@ class StochasticPolicy(Policy):
         return output
 
     def _actor_critic(self, obs: Any) -> dict[str, Any]:
-        return self._model(obs, mode="compute_actor_critic")
+        output: dict[str, Any] = self._model(obs, mode="compute_actor_critic")
+        return output
 
     def _run_minibatches(self, batch: Mapping[str, Any], fields: Sequence[str], size: int) -> list[dict[str, float]]:
         """An update on each of the shuffled minibatches of ``size`` rows; returns what each is logged with."""
@@ -121,7 +122,8 @@ class StochasticPolicy(Policy):
     def _values(self, obs: Any) -> torch.Tensor:
         """Values ``[B]`` (``[B, agents]``) by the critic of observations as a network takes them, without gradients."""
         with torch.no_grad():
-            return self._model(obs, mode="compute_critic")["value"]
+            output: torch.Tensor = self._model(obs, mode="compute_critic")["value"]
+            return output
 
     def _column_values(self, obs: Any) -> torch.Tensor:
         """:meth:`_values` of observation columns."""

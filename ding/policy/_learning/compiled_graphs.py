@@ -214,7 +214,8 @@ def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
         # Without an environment of shapes the compiler would keep nothing on disk.
         with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
             # A copy, since compiling changes it.
-            return compile_graph(copy.deepcopy(graph.module), inputs, options=options)
+            run: Run = compile_graph(copy.deepcopy(graph.module), inputs, options=options)
+            return run
 
     try:
         run = attempt()

@@ -26,7 +26,8 @@ def contrast_loss(
     """
     with torch.set_grad_enabled(encoder_learns and torch.is_grad_enabled()):
         x, y = encodings(encoder, batch)
-    return contrast(x, y)
+    output: torch.Tensor = contrast(x, y)
+    return output
 
 
 def encodings(encoder: torch.nn.Module, batch: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -74,9 +75,10 @@ class ContrastParts:
 
     def _weighted_contrast(self, batch: Mapping[str, Any]) -> torch.Tensor:
         """What the encoder learns from, 0-d."""
-        return self._cfg.aux_loss_weight * contrast_loss(
+        output: torch.Tensor = self._cfg.aux_loss_weight * contrast_loss(
             self._aux_model, self._model.encoder, batch, encoder_learns=True
         )
+        return output
 
     def _with_aux_model(self, state_dict: StateDict) -> StateDict:
         """A learn state; one of DI-engine has no auxiliary network, which stays as it is then."""

@@ -12,7 +12,7 @@ The keys stand in ``policy.learn``:
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -24,6 +24,7 @@ from ding.torch_utils.threads import apply_fitted_num_threads
 from ding.utils.names import did_you_mean
 
 _AMP_TYPES = {"bfloat16": torch.bfloat16}
+_Optimizer = TypeVar("_Optimizer", Adam, RMSprop, SGD)
 _Parameters = Iterable[torch.nn.Parameter] | Iterable[dict[str, Any]]
 
 
@@ -46,7 +47,9 @@ def clipping_sgd(params: _Parameters, learn_cfg: Mapping[str, Any], **options: A
     return _clipping(SGD, params, learn_cfg, {"momentum": learn_cfg.get("momentum", 0.0), **options})
 
 
-def _clipping(cls: Callable[..., Any], params: _Parameters, learn_cfg: Mapping[str, Any], options: Any) -> Any:
+def _clipping(
+    cls: Callable[..., _Optimizer], params: _Parameters, learn_cfg: Mapping[str, Any], options: Mapping[str, Any]
+) -> _Optimizer:
     kind, limit = learn_cfg.get("grad_clip_type"), learn_cfg.get("grad_clip_value", learn_cfg.get("clip_value"))
     decay = learn_cfg.get("weight_decay") or 0.0
     given = {"weight_decay": decay, "grad_clip_type": kind, "clip_value": limit, **options}

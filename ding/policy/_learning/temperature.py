@@ -37,7 +37,8 @@ class Temperature(nn.Module):
     def value(self) -> torch.Tensor:
         """``alpha`` without gradients: 0-d."""
         own = getattr(self, self._name).detach()
-        return own.exp() if self._name == "log_alpha" else own
+        output: torch.Tensor = own.exp() if self._name == "log_alpha" else own
+        return output
 
     def loss(self, log_prob: torch.Tensor, target_entropy: float) -> torch.Tensor:
         """What moves the entropy, the mean of ``-log_prob``, to ``target_entropy``: 0-d.
@@ -45,7 +46,8 @@ class Temperature(nn.Module):
         Args:
             log_prob: of actions of the policy, any shape; no gradients flow to it.
         """
-        return -(getattr(self, self._name) * (log_prob.detach() + target_entropy)).mean()
+        output: torch.Tensor = -(getattr(self, self._name) * (log_prob.detach() + target_entropy)).mean()
+        return output
 
     @torch.no_grad()
     def clamp(self) -> None:

@@ -37,7 +37,8 @@ class ValueNormPolicy(StochasticPolicy):
             return returns
         before = spread.std
         spread.update(gather_rows(returns) if self._multi_gpu else returns)
-        return returns / (before if self._reference_numerics else spread.std)
+        output: torch.Tensor = returns / (before if self._reference_numerics else spread.std)
+        return output
 
     def _extra_learn_state(self) -> dict[str, Any]:
         """What the learn state has beside network and optimiser; one of DI-engine lacks it."""

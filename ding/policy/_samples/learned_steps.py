@@ -101,7 +101,8 @@ def _learned(columns: Mapping[str, Any], form: SequenceForm, reach: np.ndarray, 
     if not form.ignores_done:
         defined |= done
     known = (position >= form.burnin) | begins[:, :1]
-    return ~null & known & defined
+    values: np.ndarray = ~null & known & defined
+    return values
 
 
 def _closed(steps: TransitionBatch, closed: np.ndarray, fields: Mapping[str, Any], last: np.ndarray) -> TransitionBatch:

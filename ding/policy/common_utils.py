@@ -167,7 +167,7 @@ def output_column(value: object) -> Any:
     with a row per environment.
     """
     if isinstance(value, torch.Tensor):
-        value = value.cpu()
+        value = value if value.is_cpu else value.cpu()
         return value.unsqueeze(1) if value.ndim == 1 else value
     if isinstance(value, dict):
         return {key: output_column(item) for key, item in value.items()}

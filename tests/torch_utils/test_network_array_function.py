@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from ding.model import DQN, IQN, PPG, VAC, ContinuousQAC, DiscreteQAC
+from ding.model import DQN, IQN, PPG, VAC, ContinuousQAC, DiscreteQAC, model_wrap
 from ding.torch_utils.network import as_array_function
+from ding.torch_utils.network.array_function import arrays_allowed
 from ding.utils.nested import map_nested
 
 OBS = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
@@ -235,3 +236,31 @@ def test_a_network_that_draws_draws_as_often_as_the_module() -> None:
     with torch.no_grad():
         found = [as_array_function(model)(OBS)["logit"] for _ in range(3)]
     assert torch.equal(torch.stack(found), torch.stack(expected))
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "kwargs"),
+    [
+        ("argmax_sample", lambda: network(), {}),
+        ("eps_greedy_sample", lambda: network(), {"eps": 0.3}),
+        ("multinomial_sample", lambda: VAC(4, 3, **SIZES).eval(), {"mode": "compute_actor_critic"}),
+        ("squashed_sample", lambda: ContinuousQAC(4, 2, "reparameterization").eval(), {"mode": "compute_actor"}),
+        ("action_noise", lambda: ContinuousQAC(4, 2, "regression").eval(), {"mode": "compute_actor"}),
+    ],
+)
+def test_wrappers_choose_the_same_actions_from_the_same_seed(name, model, kwargs) -> None:
+    torch.manual_seed(0)
+    wrapped = model_wrap(model(), wrapper_name=name)
+
+    def actions() -> torch.Tensor:
+        torch.manual_seed(1)
+        np.random.seed(1)
+        with torch.no_grad():
+            return torch.stack([wrapped.forward(OBS, **kwargs)["action"] for _ in range(20)])
+
+    expected, context = actions(), arrays_allowed.set(True)
+    try:
+        found = actions()
+    finally:
+        arrays_allowed.reset(context)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)

@@ -16,6 +16,7 @@ from torch import nn
 from ding.model.wrapper._base import IModelWrapper, output_dict
 from ding.rl_utils.exploration import create_noise_generator
 from ding.torch_utils.math_helper import usable_mask
+from ding.torch_utils.network.array_function import arrays_allowed
 from ding.utils import one_time_warning
 
 Masks = list[torch.Tensor | None]
@@ -77,6 +78,11 @@ def sample_weights(weight: torch.Tensor) -> torch.Tensor:
 
 def softmax_action(logit: torch.Tensor, mask: torch.Tensor | None, alpha: float | None = None) -> torch.Tensor:
     """One allowed action per row, drawn from ``softmax(logit / alpha)``."""
+    if mask is None and alpha is None and arrays_allowed.get() and logit.is_cpu:
+        # As torch.multinomial draws: the largest of the chances, each divided by an exponential number.
+        values, waits = logit.numpy(), torch.empty(logit.shape).exponential_().numpy()
+        weight = np.exp(values - values.max(-1, keepdims=True))
+        return torch.from_numpy((weight / waits).argmax(-1))
     scaled = logit if alpha is None else logit / alpha
     return sample_weights(mask_logits(scaled, mask).softmax(dim=-1))
 

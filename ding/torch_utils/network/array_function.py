@@ -29,6 +29,7 @@ _PLAIN = (str, int, float, bool, type(None))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _ZERO, _HALF = np.zeros((), np.float32), np.full((), 0.5, np.float32)
 _aten = torch.ops.aten
+_sum: Any = np.add.reduce
 
 Output: TypeAlias = Any
 """A tensor, or dicts, lists and tuples of them, or of what stands for one."""
@@ -304,7 +305,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 def _mean(x: np.ndarray, axes: Sequence[int], keepdims: bool = False) -> np.ndarray:
     # Less time than numpy's mean takes.
     count = np.float32(math.prod([x.shape[axis] for axis in axes]))
-    mean: np.ndarray = x.sum(axis=tuple(axes), keepdims=keepdims) / count
+    mean: np.ndarray = _sum(x, tuple(axes), None, None, keepdims) / count
     return mean
 
 

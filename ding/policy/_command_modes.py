@@ -62,7 +62,7 @@ class CloningCommandModePolicy(DummyCommandModePolicy):
     def _init_command(self) -> None:
         cfg = self._cfg
         self._name, self._count = ("sigma", "learner_step") if cfg.continuous else ("eps", "envstep")
-        given: Any = cfg.collect.noise_sigma if cfg.continuous else cfg.other.get("eps", 0.0)
+        given = cfg.collect.noise_sigma if cfg.continuous else cfg.other.get("eps", 0.0)
         if isinstance(given, dict):
             self._value = get_epsilon_greedy_fn(given["start"], given["end"], given["decay"], given["type"])
         else:

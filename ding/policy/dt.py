@@ -185,7 +185,7 @@ class DTPolicy(Policy):
         if not isinstance(columns, dict) or not {"obs", "reward"} <= columns.keys():
             raise PolicyUsageError("dt needs observations {'obs', 'reward'}: give the env the wrapper 'reward_in_obs'")
         # Copies: an env manager may write the next observations into the same arrays.
-        states: Any = map_nested(lambda x: torch.as_tensor(x).clone(), columns["obs"])
+        states = map_nested(lambda x: torch.as_tensor(x).clone(), columns["obs"])
         if not self._encodes():
             states = (states.float() - self._mean) / self._std
         rewards = np.asarray(columns["reward"], np.float32).reshape(-1)

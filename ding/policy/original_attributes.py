@@ -197,7 +197,7 @@ def _is_ours(function: Any) -> bool:
 
 
 def _from_config(cfg: Mapping[str, Any], path: str) -> Any:
-    value: Any = cfg
+    value = cfg
     for key in path.split("."):
         if key not in value:
             raise KeyError(f"the config has no policy.{path}")

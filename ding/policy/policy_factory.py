@@ -303,7 +303,7 @@ def warm_up_space(policy_cfg: Mapping[str, Any], policy: CollectMode, action_spa
         return action_space
     agents, shape = model.get("agent_num"), action_space.shape or ()
     if mapping.kind == "continuous" and agents is not None and shape[:1] == (agents,):
-        wanted: Any = action_space
+        wanted = action_space
     else:
         wanted = mapping.policy_space
     return _in_unit_range(wanted) if acts_in_unit_range(policy) else wanted

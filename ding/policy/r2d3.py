@@ -77,7 +77,7 @@ class R2D3Policy(R2D2Policy):
         if not len(samples) or "prev_state" in samples[0]:
             return samples
         rows = [stacked_sequence(sample) for sample in samples]
-        output: Any = self.collect_mode.forward({0: rows[0]["obs"][0]}, eps=0.0)
+        output = self.collect_mode.forward({0: rows[0]["obs"][0]}, eps=0.0)
         self.collect_mode.reset(data_id=[0])
         state = map_nested(torch.zeros_like, output[0]["prev_state"])
         for row in rows:

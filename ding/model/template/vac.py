@@ -89,7 +89,7 @@ def actor_output(head: nn.Module, features: torch.Tensor, action_mask: torch.Ten
     D]``, or for hybrid actions ``action_type`` (logits) and ``action_args`` (mu, sigma); and ``action_mask``, if any.
     """
     if isinstance(head, nn.ModuleList):
-        outputs: Any = {name: part(features) for name, part in zip(("action_type", "action_args"), head)}
+        outputs = {name: part(features) for name, part in zip(("action_type", "action_args"), head)}
         kind = outputs["action_type"]
         logit = {**outputs, "action_type": kind["logit"] if isinstance(kind, dict) else kind}
     else:

@@ -123,12 +123,13 @@ class ArrayFunction:
         with _Recorder() as recorder:
             output = module(x, **options)
         try:
-            self._forms[key] = _Form(x, recorder.steps, output, self._parameters)
+            form = self._forms[key] = _Form(x, recorder.steps, output, self._parameters)
         except _TooLarge:
             self._forms[key] = None
         except _Unknown:
             self._is_known = False
-        return output
+        # Rounded as in all later calls, because for a run that is resumed this call is not the first.
+        return output if form is None else form.run(x.numpy())
 
     def takes(self, *args: Any, **options: Any) -> bool:
         """Whether a call with these arguments is run by numpy, or recorded for that."""

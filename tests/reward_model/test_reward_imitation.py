@@ -10,6 +10,7 @@ import torch
 from ding.data import TransitionBatch
 from ding.data.safe_file import read_tree, write_tree
 from ding.reward_model import GailRewardModel, PdeilRewardModel, PwilRewardModel, RedRewardModel
+from ding.reward_model.gail_irl_model import AtariRewardModelNetwork
 from ding.utils import deep_merge_dicts
 from ding.utils.data import offline_data_save_type
 
@@ -168,3 +169,12 @@ def test_a_model_goes_on_with_all_that_a_run_saved(name, make, tmp_path):
     other = make(name, seed=1, **sampled)
     other.load_run_state(read_tree(tmp_path / "state", "test"))
     assert torch.equal(went_on(model), went_on(other))
+
+
+@pytest.mark.parametrize(("size", "features"), [(84, 784), (64, 256)])
+def test_the_network_of_gail_takes_images_of_any_size(size: int, features: int) -> None:
+    network = AtariRewardModelNetwork((4, size, size), action_size=3)
+    chances = network(torch.rand(2, 4 * size * size + 3))
+    assert network.fc1.in_features == features
+    assert chances.shape == (2, 1)
+    assert [name for name, _ in network.named_children()] == ["conv1", "conv2", "conv3", "conv4", "fc1", "fc2"]

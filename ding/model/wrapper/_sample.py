@@ -67,6 +67,8 @@ def per_head(output: Mapping[str, Any], choose: Exploit) -> torch.Tensor | list[
 
 def greedy_action(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """The best allowed action of each row: int64 ``[...]`` from ``[..., N]``."""
+    if mask is None and arrays_allowed.get() and logit.is_cpu:
+        return torch.from_numpy(np.asarray(logit.numpy().argmax(-1)))
     return (logit if mask is None else mask_logits(logit, mask)).argmax(dim=-1)
 
 
@@ -82,7 +84,7 @@ def softmax_action(logit: torch.Tensor, mask: torch.Tensor | None, alpha: float 
         # As torch.multinomial draws: the largest of the chances, each divided by an exponential number.
         values, waits = logit.numpy(), torch.empty(logit.shape).exponential_().numpy()
         weight = np.exp(values - values.max(-1, keepdims=True))
-        return torch.from_numpy((weight / waits).argmax(-1))
+        return torch.from_numpy(np.asarray((weight / waits).argmax(-1)))
     scaled = logit if alpha is None else logit / alpha
     return sample_weights(mask_logits(scaled, mask).softmax(dim=-1))
 

@@ -9,6 +9,8 @@ from ding.data import EnvBatch
 from ding.policy.common_utils import network_columns, output_column
 from ding.torch_utils.network.array_function import arrays_allowed
 
+_FLOAT32 = np.dtype(np.float32)
+
 
 def act(module: torch.nn.Module, model: Any, data: EnvBatch, device: torch.device | str, **kwargs: Any) -> EnvBatch:
     """Run ``model``, a wrapper around ``module`` or that itself, in evaluation mode and without gradients.
@@ -24,7 +26,7 @@ def act(module: torch.nn.Module, model: Any, data: EnvBatch, device: torch.devic
     if module.training:
         module.eval()
     obs = data.columns
-    context = arrays_allowed.set(isinstance(obs, np.ndarray) and obs.dtype == np.float32)
+    context = arrays_allowed.set(type(obs) is np.ndarray and obs.dtype is _FLOAT32)
     try:
         with torch.no_grad():
             output = model.forward(network_columns(obs, device), **kwargs)

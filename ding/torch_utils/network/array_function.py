@@ -235,6 +235,8 @@ class _Form:
         varies = [place not in self._constants for place in inputs]
         if not any(varies):
             return lambda _: function(*given)
+        if function is _addmm and varies == [False, True, False]:
+            return _linear(given[0], given[2])
         before, after = given[: varies.index(True)], given[varies.index(True) + 1 :]
         return (lambda x: function(*before, x, *after)) if after else partial(function, *before)
 
@@ -290,6 +292,17 @@ def _addmm(bias: np.ndarray, x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     product: np.ndarray = np.dot(x, matrix)
     product += bias
     return product
+
+
+def _linear(bias: np.ndarray, matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """:func:`_addmm` of what varies."""
+
+    def linear(x: np.ndarray) -> np.ndarray:
+        product: np.ndarray = np.dot(x, matrix)
+        product += bias
+        return product
+
+    return linear
 
 
 def _relu(x: np.ndarray) -> np.ndarray:

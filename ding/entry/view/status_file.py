@@ -62,6 +62,7 @@ class StatusFile:
         now_s = self._clock()
         self._next_s = now_s + self._interval_s
         rates = self._meter.measure(now_s, status)
+        evaluations = {name: getattr(status, name) for name in ("last_evaluation", "best_evaluation")}
         content = {
             "state": state,
             "sentence": sentence,
@@ -71,6 +72,7 @@ class StatusFile:
             "share": status.share,
             "rates": dataclasses.asdict(rates),
             **dataclasses.asdict(status),
+            **{name: None if found is None else found.as_dict() for name, found in evaluations.items()},
         }
         try:
             write_text(Path(status.exp_name) / STATUS_FILE, json.dumps(finite(content)))

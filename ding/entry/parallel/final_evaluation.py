@@ -41,15 +41,20 @@ def evaluated_at_end(
 ) -> RunStatus:
     """Return the last status of a run with an evaluation of its last checkpoint, as ``ding -m eval`` would do it.
 
-    In a game of two players the opponent is that of the last evaluation. Where the result is the best of the run, a
-    copy of the checkpoint becomes its best policy. The status stays as it is where the last evaluation was of these
-    weights, and where no evaluation of the run came to its end (an episode may have none). An evaluation that fails is
-    a warning: the run itself came to its end.
+    The best evaluation is the one whose weights the run keeps. In a game of two players the opponent is that of the
+    last evaluation. Where the result is the best of the run, a copy of the checkpoint becomes its best policy. Nothing
+    is evaluated where the last evaluation was of these weights, or where no evaluation of the run came to its end (an
+    episode may have none). An evaluation that fails is a warning: the run itself came to its end.
 
     Args:
         main, create: the configs of the run.
         checkpoint: path of the last checkpoint; ``None`` without one.
     """
+    kept = read_best(status.exp_name)
+    best = status.best_evaluation
+    if kept is not None and best is not None and not best.is_better_than(kept):
+        # Reports come less often than evaluations may: the coordinator has seen them all.
+        status = replace(status, best_evaluation=kept, best_return=kept.mean)
     train_iter = None if checkpoint is None else train_iter_of(checkpoint)
     if checkpoint is None or not train_iter or status.last_return is None:
         return status
@@ -63,7 +68,7 @@ def evaluated_at_end(
     try:
         own = (EasyDict(deepcopy(own_main)), EasyDict(deepcopy(own_create)))
         found = replace(evaluate(own, seed=seed, load_path=checkpoint), train_iter=train_iter, opponent=opponent)
-        if all(map(found.is_better_than, (read_best(status.exp_name), status.best_evaluation))):
+        if all(map(found.is_better_than, (kept, status.best_evaluation))):
             keep_as_best(status.exp_name, checkpoint, found)
     except Exception as error:  # noqa: BLE001 - whatever envs and checkpoints raise is reported
         logger.warning("the last weights are not evaluated: %s", error)

@@ -11,9 +11,11 @@ from ding.config.utils import parallel_test_create_config, parallel_test_main_co
 from ding.entry import parallel_pipeline
 from ding.entry.application_entry import evaluate
 from ding.entry.parallel.best_policy import BestPolicy, best_path, keep_as_best, read_best
+from ding.entry.parallel.final_evaluation import evaluated_at_end
 from ding.entry.parallel.reports import newest_checkpoint
 from ding.entry.parallel.snapshots import KeptPlanes
 from ding.entry.view.experiment import best_checkpoint, next_steps
+from ding.entry.view.status import RunStatus
 from ding.parallel.planes import EVALUATED, forget_inproc_planes
 from ding.rollout import EvaluationResult
 from ding.utils.checkpoint import read_checkpoint, save_checkpoint
@@ -78,6 +80,17 @@ def test_the_last_checkpoint_can_be_the_best(kept):
     assert (weight(), read_best("exp").train_iter) == (70.0, 70)
     judge(BestPolicy("exp", kept), kept, 8.0, 80)
     assert weight() == 70.0
+
+
+def test_the_best_evaluation_is_that_of_the_weights_that_stay(kept):
+    """Reports of a run may miss an evaluation, which its coordinator has seen."""
+    policy = BestPolicy("exp", kept)
+    for mean, train_iter in ((5.0, 10), (5.0, 20)):
+        judge(policy, kept, mean, train_iter)
+    reported = EvaluationResult(5.0, episodes=5, train_iter=20)
+    status = RunStatus("exp", train_iter=20, best_evaluation=reported, best_return=5.0)
+    assert evaluated_at_end(status, {}, {}, 0, None).best_evaluation == read_best("exp")
+    assert read_best("exp").train_iter == 10
 
 
 def test_a_run_in_threads_leaves_its_best_policy(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import select
 import socket
 import sys
 import threading
@@ -60,6 +61,24 @@ def is_ending(pid: int) -> bool:
     state, *fields = stat.rpartition(")")[2].split()
     # After the state: parent, group, session, terminal, its group, flags.
     return state in "ZX" or bool(int(fields[5]) & _PF_EXITING)
+
+
+def wait_for_end(pid: int, timeout_s: float) -> None:
+    """Wait until a process has ended, and so has closed its files and locks; at most ``timeout_s`` seconds.
+
+    A process that was killed lets its files go one after the other. This returns at once where there is no such
+    process, or where the system cannot wait for one that is no child.
+    """
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return
+    try:
+        end = select.poll()
+        end.register(descriptor, select.POLLIN)
+        end.poll(timeout_s * 1000)
+    finally:
+        os.close(descriptor)
 
 
 def get_task_uid() -> str:

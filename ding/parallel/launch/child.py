@@ -31,7 +31,7 @@ from ding.parallel.launch.run_dir import RunDir
 from ding.parallel.launch.signals import STOP_SIGNALS, first_asks
 from ding.utils.credentials import RUN_TOKEN_VARIABLE
 from ding.utils.own_code import OwnModule, import_in_child, own_code
-from ding.utils.system_helper import die_with_parent, is_ending
+from ding.utils.system_helper import die_with_parent, is_ending, wait_for_end
 
 logger = logging.getLogger("ding.entry")
 
@@ -104,14 +104,18 @@ class RolePipe:
         self._sender.join(_FLUSH_S)
 
     def is_orphaned(self, launcher_pid: int) -> bool:
-        """Whether the launcher has ended; waits for the end of one that is in the middle of it.
+        """Whether the launcher has ended; waits some seconds for the end of one that is in the middle of it.
 
         The kernel is asked, since a busy machine may not have let the reader run. A launcher that was killed closes its
         descriptors one after the other: it may have closed that which keeps the fork server alive, and not this pipe.
         """
         end = select.poll()
         end.register(self._connection, 0)  # what is reported in any case: that the other end is closed
-        return bool(end.poll(0)) or (is_ending(launcher_pid) and bool(end.poll()))
+        if not end.poll(0) and not (is_ending(launcher_pid) and end.poll()):
+            return False
+        # The launcher may still hold its lock on the folder of the run, which no role could remove then.
+        wait_for_end(launcher_pid, _FLUSH_S)
+        return True
 
     def _send_all(self) -> None:
         while (message := self._unsent.get()) is not None:

@@ -1,7 +1,7 @@
 """COMA on a cooperative game: two agents cover two landmarks on a line of six cells.
 
-The best mean return is 7.36, that of random moves 2.44. Result: the stop value on seeds 0, 1 and 2 after 19,584, 25,984
-and 19,584 env steps.
+The best mean return is 7.36, that of random moves 2.44. Result: the stop value on seeds 0 to 7, on
+seven of them within 26,000 env steps, on seed 7 after 160,384.
 """
 
 from easydict import EasyDict

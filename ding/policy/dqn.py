@@ -11,7 +11,7 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.contrast import ContrastParts
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action, weighted
+from ding.policy._learning.q_values import QLoss, greedy, heads_of, mean_of, of_action, weighted
 from ding.policy._learning.target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import renew_noise, set_noise_mode, transition_of
@@ -125,10 +125,10 @@ class DQNPolicy(Policy):
         Args:
             batch: see :meth:`_learn_batch`.
         """
-        q = self._model(batch["obs"])["logit"]
+        q = heads_of(self._model(batch["obs"])["logit"])
         with torch.no_grad():
-            next_q = self._target_model.forward(batch["next_obs"])["logit"]
-            best = greedy(self._model(batch["next_obs"])["logit"], batch["next_action_mask"])
+            next_q = heads_of(self._target_model.forward(batch["next_obs"])["logit"])
+            best = greedy(heads_of(self._model(batch["next_obs"])["logit"]), batch["next_action_mask"])
             target = batch["reward"] + batch["discount"] * batch["not_done"] * of_action(next_q, best)
         td_error = of_action(q, batch["action"]) - target
         loss = weighted(td_error.square(), batch["weight"]).mean()

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.q_values import QLoss, mean_of, of_action, weighted
+from ding.policy._learning.q_values import QLoss, mean_of, of_action, one_head, weighted
 from ding.policy.dqn import DQNPolicy
 from ding.policy.errors import PolicyUsageError
 from ding.torch_utils import Adam
@@ -41,7 +41,7 @@ class MDQNPolicy(DQNPolicy):
         discount sum_a pi(a | s') (Q'(s', a) - tau log pi(a | s'))``.
         """
         tau, alpha = self._cfg.entropy_tau, self._cfg.m_alpha
-        q = self._model(batch["obs"])["logit"]
+        q = one_head(self._model(batch["obs"])["logit"])
         with torch.no_grad():
             target_q = self._target_model.forward(batch["obs"])["logit"]
             next_q = self._target_model.forward(batch["next_obs"])["logit"]

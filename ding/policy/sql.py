@@ -7,7 +7,7 @@ import torch
 
 from ding.data import EnvBatch, batched
 from ding.model import model_wrap
-from ding.policy._learning.q_values import QLoss, of_action, weighted
+from ding.policy._learning.q_values import QLoss, of_action, one_head, weighted
 from ding.policy.dqn import DQNPolicy
 from ding.utils import POLICY_REGISTRY
 
@@ -25,7 +25,7 @@ class SQLPolicy(DQNPolicy):
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         """``mean (Q(s, a) - R)^2`` with ``R = r + discount alpha log sum_a exp(Q'(s', a) / alpha)``."""
         alpha = self._cfg.learn.alpha
-        q = self._model(batch["obs"])["logit"]
+        q = one_head(self._model(batch["obs"])["logit"])
         with torch.no_grad():
             next_q = self._target_model.forward(batch["next_obs"])["logit"]
             soft_value = alpha * (next_q / alpha).logsumexp(-1)

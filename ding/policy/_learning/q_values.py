@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
+from ding.policy.errors import PolicyDataError
 from ding.rl_utils.policy_dist import weighted as weighted
 from ding.torch_utils.math_helper import usable_mask
 
@@ -38,6 +39,23 @@ def of_action(values: Values, action: Any) -> torch.Tensor:
     return torch.stack([of_action(head, taken) for head, taken in zip(values, action, strict=True)])
 
 
+def heads_of(logit: Any) -> Any:
+    """Return values ``[B, A, N]`` as a list of ``[B, N]``, one for each of A agents or parts; others as they are."""
+    return list(logit.unbind(1)) if isinstance(logit, torch.Tensor) and logit.ndim > 2 else logit
+
+
+def one_head(logit: Any) -> torch.Tensor:
+    """Return values ``[B, N]`` as they are.
+
+    Raises:
+        PolicyDataError: they are of another form, whose rows would not meet the rewards of their samples.
+    """
+    if isinstance(logit, torch.Tensor) and logit.ndim == 2:
+        return logit
+    found = tuple(logit.shape) if isinstance(logit, torch.Tensor) else type(logit).__name__
+    raise PolicyDataError(f"this loss takes values [B, actions] of a single action, found {found}")
+
+
 def row_of_action(values: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
     """Return the rows of ``values`` ``[B, N, M]``, such as quantiles, at ``action`` int64 ``[B]``: ``[B, M]``."""
     index = action.reshape(-1, 1, 1).expand(-1, 1, values.shape[-1])
@@ -52,6 +70,7 @@ def greedy(values: Any, mask: Any = None) -> Any:
         mask: ``[B, N]``, 0 where an action is forbidden, or a list of such per head; None allows all.
     """
     if not isinstance(values, torch.Tensor):
+        mask = heads_of(mask)
         masks = mask if isinstance(mask, list) else [mask] * len(values)
         return [greedy(head, allowed) for head, allowed in zip(values, masks, strict=True)]
     return (values if mask is None else values.masked_fill(usable_mask(mask) <= 0, -torch.inf)).argmax(-1)

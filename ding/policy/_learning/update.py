@@ -89,13 +89,18 @@ class Learning:
         Arguments and errors are those of :meth:`_tensors`.
 
         Raises:
-            PolicyDataError: the samples have not the rewards of ``policy.nstep`` steps.
+            PolicyDataError: the samples have not the rewards of ``policy.nstep`` steps, or several rewards for one.
         """
         batch, own = self._tensors(data, weighted), vars(self)
         gamma, nstep = own.get("_gamma"), own.get("_nstep", 1)
         if gamma is None:
             return batch
         done = batch["done"]
+        if nstep == 1 and batch["reward"].ndim > 1 + self._has_agent_axis:
+            raise PolicyDataError(
+                f"{type(self).__name__} learns from one reward per sample, found reward of shape "
+                f"{tuple(batch['reward'].shape)}; rewards of several steps need policy.nstep"
+            )
         if nstep > 1:
             batch["reward_1"] = batch["reward"][..., 0]
             batch["reward"] = discounted_sum(batch["reward"], gamma, nstep)

@@ -69,7 +69,8 @@ def td_loss(
 
 
 @lru_cache(maxsize=64)
-def _powers(gamma: float, count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def discount_powers(gamma: float, count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return ``1, gamma, gamma^2, ...``, ``count`` of them; the tensor is kept and shared."""
     return torch.tensor([gamma**i for i in range(count)], dtype=dtype, device=device)
 
 
@@ -96,7 +97,7 @@ def nstep_reward(
             reward = reward.to(torch.get_default_dtype())  # whole numbers would round the discounts to 0
         total, discount = reward[0], gamma**nstep
         if nstep > 1:
-            powers = _powers(gamma, nstep, reward.dtype, reward.device)
+            powers = discount_powers(gamma, nstep, reward.dtype, reward.device)
             total = (powers @ reward.reshape(nstep, -1)).view(total.shape)
     elif isinstance(gamma, (list, tuple)):
         if gamma and all(isinstance(one, torch.Tensor) and one.dim() == 0 for one in gamma):

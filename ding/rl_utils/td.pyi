@@ -19,6 +19,7 @@ from ding.rl_utils._td_values import MSE as MSE
 from ding.rl_utils._td_values import bdq_nstep_td_error as bdq_nstep_td_error
 from ding.rl_utils._td_values import bootstrap as bootstrap
 from ding.rl_utils._td_values import discount_cumsum as discount_cumsum
+from ding.rl_utils._td_values import discount_powers as discount_powers
 from ding.rl_utils._td_values import generalized_lambda_returns as generalized_lambda_returns
 from ding.rl_utils._td_values import m_q_1step_td_data as m_q_1step_td_data
 from ding.rl_utils._td_values import m_q_1step_td_error as m_q_1step_td_error

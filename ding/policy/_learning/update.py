@@ -11,7 +11,6 @@ It is the same for all algorithms, and :meth:`Learning._learn` is all of it:
 An algorithm with epochs or minibatches calls ``_learn_batch`` and ``_run_updates`` in a ``_forward_learn`` of its own.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -23,6 +22,7 @@ from ding.policy._learning.distributed import average_gradients, backward_in_ste
 from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, read_out
 from ding.policy.compiled_updates import CompiledUpdates
 from ding.policy.errors import PolicyDataError
+from ding.rl_utils import discount_powers
 from ding.torch_utils.graph.recordable_optimizer import RecordableOptimizer, record_step
 from ding.torch_utils.graph.recording import current_recording
 
@@ -201,11 +201,6 @@ class Learning:
         average_gradients(model.parameters())
 
 
-@functools.lru_cache(maxsize=64)
-def _powers(gamma: float, count: int, device: torch.device) -> torch.Tensor:
-    return torch.tensor([gamma**step for step in range(count)], device=device)
-
-
 def discounted_sum(reward: torch.Tensor, gamma: float | torch.Tensor, nstep: int) -> torch.Tensor:
     """Return the discounted sum of the rewards of ``nstep`` steps: ``[..., n]`` to ``[...]``.
 
@@ -222,5 +217,5 @@ def discounted_sum(reward: torch.Tensor, gamma: float | torch.Tensor, nstep: int
         )
     if isinstance(gamma, torch.Tensor):
         return (reward * gamma.unsqueeze(-1) ** torch.arange(nstep, device=gamma.device)).sum(-1)
-    powers = _powers(gamma, nstep, reward.device)
+    powers = discount_powers(gamma, nstep, torch.float32, reward.device)
     return reward.to(powers.dtype) @ powers

@@ -1,4 +1,4 @@
-"""Models of what an env does. Of those of DI-engine, the model of actions between observations is built."""
+"""Models of what an env does: its steps (world models), and the actions between observations."""
 
 from ding.utils.exports import lazy_exports
 

@@ -1,1 +1,7 @@
+from ding.world_model.base_world_model import DreamWorldModel as DreamWorldModel
+from ding.world_model.base_world_model import DynaWorldModel as DynaWorldModel
+from ding.world_model.base_world_model import HybridWorldModel as HybridWorldModel
+from ding.world_model.base_world_model import WorldModel as WorldModel
+from ding.world_model.base_world_model import create_world_model as create_world_model
+from ding.world_model.base_world_model import get_world_model_cls as get_world_model_cls
 from ding.world_model.idm import InverseDynamicsModel as InverseDynamicsModel

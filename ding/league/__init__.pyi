@@ -8,9 +8,12 @@ from ding.league.metric import get_elo_array as get_elo_array
 from ding.league.one_vs_one_league import OneVsOneLeague as OneVsOneLeague
 from ding.league.player import ActivePlayer as ActivePlayer
 from ding.league.player import HistoricalPlayer as HistoricalPlayer
+from ding.league.player import NaiveSpPlayer as NaiveSpPlayer
 from ding.league.player import Player as Player
 from ding.league.player import create_player as create_player
 from ding.league.shared_payoff import BattleRecordDict as BattleRecordDict
 from ding.league.shared_payoff import BattleSharedPayoff as BattleSharedPayoff
 from ding.league.shared_payoff import create_payoff as create_payoff
-from ding.league.starcraft_player import NaiveSpPlayer as NaiveSpPlayer
+from ding.league.starcraft_player import LeagueExploiter as LeagueExploiter
+from ding.league.starcraft_player import MainExploiter as MainExploiter
+from ding.league.starcraft_player import MainPlayer as MainPlayer

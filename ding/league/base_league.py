@@ -68,8 +68,10 @@ class BaseLeague(Configurable, ABC):
                     if player.category == category:
                         self._copy_weights(path, player.checkpoint_path)
             if self.cfg.use_pretrain_init_historical:
-                name = f"{category}_pretrain_historical"
-                self._add_historical(category, path, name, 0, self.metric_env.create_rating(), "pretrain")
+                main = next((kind for kind in self.cfg.active_players if "main_player" in kind), None)
+                parent = "pretrain" if main is None else f"{main}_{category}_0"
+                name = f"{category}_pretrain_historical" if main is None else f"{parent}_pretrain_historical"
+                self._add_historical(category, path, name, 0, self.metric_env.create_rating(), parent)
 
     def _add_historical(
         self, category: str, path: str, name: str, step: int, rating: PlayerRating, parent: str

@@ -10,22 +10,43 @@ import numpy as np
 from ding.utils.errors import InvalidArgumentError, UnknownKeyError
 from ding.utils.names import check_choice, did_you_mean
 
+# A new player, in the paper's scale.
+_MU, _SIGMA, _ELO = 25.0, 25 / 3, 1200
 # What a game is worth to a player.
 _RESULTS = ("wins", "draws", "losses")
 _SCORES: dict[str | int, float] = {"wins": 1.0, "draws": 0.5, "losses": 0.0, 1: 1.0, 0: 0.5, -1: 0.0}
 
 
-class PlayerRating(NamedTuple):
-    """A belief about the skill of a player: normal with mean ``mu`` and standard deviation ``sigma``."""
-
+class _Rating(NamedTuple):
     mu: float
     sigma: float
-    elo: float = 0.0
+    elo: float
+
+
+class PlayerRating(_Rating):
+    """A belief about the skill of a player: normal with mean ``mu`` and standard deviation ``sigma``.
+
+    Args:
+        mu, sigma: 25 and 25 / 3 by default.
+        elo_init: the Elo rating, the attribute ``elo``; 1200 by default.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, mu: float | None = None, sigma: float | None = None, elo_init: float | None = None
+    ) -> "PlayerRating":
+        values = (_MU if mu is None else mu, _SIGMA if sigma is None else sigma, _ELO if elo_init is None else elo_init)
+        return super().__new__(cls, *values)
 
     @property
     def exposure(self) -> float:
         """A skill that the player has almost surely: ``mu - 3 * sigma``."""
         return self.mu - 3 * self.sigma
+
+    def __repr__(self) -> str:
+        facts = f"mu={self.mu:.3f}, sigma={self.sigma:.3f}, exposure={self.exposure:.3f}, elo={self.elo:g}"
+        return f"{type(self).__module__}.{type(self).__name__}({facts})"
 
 
 class EloCalculator:
@@ -58,14 +79,20 @@ class EloCalculator:
 
         Args:
             rating: ``[N]``, before the games.
-            result: ``[N, N]``, wins minus losses of the player of the row against that of the column.
+            result: ``[N, N]``, mean result of the player of the row against that of the column: 1 where it won all
+                games, -1 where it lost all.
             game_count: ``[N, N]``, games of both; those without games do not count.
 
         Returns:
             int64 ``[N]``.
+
+        Raises:
+            InvalidArgumentError: a result is outside of [-1, 1].
         """
+        if np.abs(result).max(initial=0) > 1:
+            raise InvalidArgumentError(f"result must be the mean of 1, 0, -1 per game, got {np.abs(result).max()}")
         expected = _expected_score(rating[:, None] - rating[None, :], beta)
-        gained = np.where(game_count > 0, (result + 1) / 2 - expected * game_count, 0.0)
+        gained = np.where(game_count > 0, ((result + 1) / 2 - expected) * game_count, 0.0)
         values: np.ndarray = np.round(rating + k_factor * gained.sum(axis=1)).astype(np.int64)
         return values
 
@@ -88,18 +115,21 @@ class LeagueMetricEnv:
         beta: standard deviation of the performance in one game.
         tau: how much skill drifts between games.
         draw_probability: of two players of equal skill.
+        backend: ignored; the ``trueskill`` package chooses its normal distribution by it.
         elo_init: Elo rating of a new player.
         elo_beta: of :class:`EloCalculator`.
     """
 
     def __init__(
         self,
-        mu: float = 0.0,
-        sigma: float = 25 / 3,
-        beta: float = 25 / 6,
-        tau: float = 0.0,
-        draw_probability: float = 0.02,
-        elo_init: float = 1200.0,
+        mu: float = _MU,
+        sigma: float = _SIGMA,
+        beta: float = _SIGMA / 2,
+        tau: float = _SIGMA / 100,
+        draw_probability: float = 0.1,
+        backend: object = None,
+        *,
+        elo_init: float = _ELO,
         elo_beta: float = 200.0,
     ) -> None:
         if sigma <= 0 or beta <= 0 or not 0 < draw_probability < 1:

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from ding.league.algorithm import pfsp
 from ding.league.metric import LeagueMetricEnv, PlayerRating
 from ding.league.shared_payoff import BattleSharedPayoff
 from ding.utils import PLAYER_REGISTRY, import_module
+from ding.utils.errors import InvalidArgumentError
 
 
 class Player:
@@ -63,10 +65,12 @@ class ActivePlayer(Player):
     """A player that learns.
 
     Config (of its kind): ``one_phase_step`` (train iterations of a phase), ``branch_probs`` (``{branch: probability}``,
-    how opponents are chosen: the method ``_<branch>_branch`` does it) and ``strong_win_rate``.
+    how opponents are chosen: the method ``_<branch>_branch`` does it) and ``strong_win_rate``. All players have the
+    branch ``pfsp``: former selves of anyone, the harder ones more often.
 
     Raises:
         KeyError: a branch that this kind of player has not.
+        InvalidArgumentError: ``branch_probs`` is not a dict.
     """
 
     _name = "ActivePlayer"
@@ -76,6 +80,10 @@ class ActivePlayer(Player):
         self._one_phase_step = int(float(self._cfg["one_phase_step"]))
         self._last_enough_step = 0
         self._strong_win_rate = float(self._cfg["strong_win_rate"])
+        if not isinstance(self._cfg["branch_probs"], Mapping):
+            raise InvalidArgumentError(
+                f"branch_probs must be {{branch: probability}}, got {self._cfg['branch_probs']!r}"
+            )
         self._branch_probs: dict[str, float] = dict(self._cfg["branch_probs"])
         self._branches: dict[str, Callable[[], Player]] = {}
         for name in self._branch_probs:
@@ -97,8 +105,7 @@ class ActivePlayer(Player):
 
     def _beats_all(self, rivals: list[Player]) -> bool:
         """Whether the win rate against each of these is above ``strong_win_rate``; False against nobody."""
-        win_rates = self.payoff[self.player_id, [player.player_id for player in rivals]]
-        return bool(rivals) and min(win_rates) > self._strong_win_rate
+        return bool(rivals) and min(self._win_rates(rivals)) > self._strong_win_rate
 
     def snapshot(self, metric_env: LeagueMetricEnv) -> HistoricalPlayer:
         """A historical player with the current weights; the caller copies the weights to its checkpoint path."""
@@ -140,6 +147,18 @@ class ActivePlayer(Player):
     def _get_opponent(self, players: list[Player], p: np.ndarray | None = None) -> Player:
         return players[int(np.random.choice(len(players), p=p))]
 
+    def _win_rates(self, rivals: list[Player]) -> list[float]:
+        rates: list[float] = self.payoff[self.player_id, [player.player_id for player in rivals]]
+        return rates
+
+    def _pfsp_branch(self) -> Player:
+        """A historical player; itself if there is none."""
+        return self._prioritised(self._get_players(_is_historical), "squared") or self
+
+    def _prioritised(self, rivals: list[Player], weighting: str) -> Player | None:
+        """One of these, drawn as :func:`~ding.league.algorithm.pfsp` weights them; None of nobody."""
+        return self._get_opponent(rivals, pfsp(np.array(self._win_rates(rivals)), weighting)) if rivals else None
+
     def state_dict(self) -> dict[str, Any]:
         """What JSON can hold of its progress."""
         return {
@@ -154,6 +173,16 @@ class ActivePlayer(Player):
         self.total_agent_step, self._last_enough_step = int(state["step"]), int(state["enough"])
         self._eval_opponent_index = int(state["difficulty"])
         self.rating = PlayerRating(*state["rating"])
+
+
+@PLAYER_REGISTRY.register("naive_sp_player")
+class NaiveSpPlayer(ActivePlayer):
+    """Plays itself (``sp``), or former selves, the harder ones more often (``pfsp``)."""
+
+    _name = "NaiveSpPlayer"
+
+    def _sp_branch(self) -> Player:
+        return self
 
 
 def eval_opponents(player_cfg: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from ding.league import (
     HistoricalPlayer,
     LeagueMetricEnv,
     OneVsOneLeague,
+    PlayerRating,
     create_league,
     create_payoff,
     get_elo,
@@ -73,16 +74,29 @@ def test_elo_moves_by_half_the_factor_between_equals():
 
 
 def test_elo_of_several_players():
-    # The numbers of DI-engine 0.5.3.
-    rating, result = np.array([1600, 1200, 1000]), np.array([[0, 1, -1], [-1, 0, 2], [1, -2, 0]])
-    assert get_elo_array(rating, result, np.array([[0, 1, 1], [1, 0, 2], [1, 2, 0]])).tolist() == [1572, 1196, 1000]
+    # The scores count for as many games as the expectation; DI-engine counts them once (C-52).
+    rating, result = np.array([1613, 1573, 1601]), np.array([[0, 1, -1], [-1, 0, 1], [1, -1, 0]])
+    assert get_elo_array(rating, result, np.array([[0, 1, 2], [1, 0, 4], [2, 4, 0]])).tolist() == [1594, 1628, 1565]
+    one_game = get_elo_array(rating, result, np.ones((3, 3)) - np.eye(3))
+    assert one_game.tolist() == [1611, 1576, 1600]
+    with pytest.raises(AssertionError, match="mean of 1, 0, -1"):
+        get_elo_array(rating, 2 * result, np.ones((3, 3)))
 
 
 def test_ratings_are_made_and_rated_as_in_the_reference():
     metric = LeagueMetricEnv()
     assert metric.create_rating().elo == 1200
+    assert repr(PlayerRating()) == "ding.league.metric.PlayerRating(mu=25.000, sigma=8.333, exposure=0.000, elo=1200)"
     former = metric.create_rating(mu=1, sigma=2, elo_init=1600)
     assert former == (1, 2, 1600)
+    win, loss = metric.rate_1vs1(PlayerRating(30, 4, 1600), PlayerRating(20, 6, 1500))
+    assert (win[:2], loss[:2]) == (
+        pytest.approx((30.498, 3.861), abs=1e-3),
+        pytest.approx((18.880, 5.518), abs=1e-3),
+    )
+    assert (win.elo, loss.elo) == (1612, 1488)
+    against = metric.rate_1vsC(metric.create_rating(), PlayerRating(25, 1e-6, 1500), ["wins", "draws"])
+    assert against == pytest.approx((27.705, 4.299, 1237), abs=1e-3)
     assert metric.rate_1vsC(metric.create_rating(), former, ["wins", "draws", "losses"]).elo == 1238
     with pytest.raises(RuntimeError, match="result='x' is unknown"):
         metric.rate_1vs1(former, former, ["x"])

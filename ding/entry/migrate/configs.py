@@ -15,8 +15,8 @@ from ding.config import (
 from ding.config.resolve import RENAMED_POLICIES
 from ding.entry.migrate.numbers import changed_numbers
 from ding.entry.migrate.script import Script
-from ding.entry.migrate.static import StaticDict, is_whole, known, module_values, sections, static_value
-from ding.utils.original_names import built_in_env_module, missing_type
+from ding.entry.migrate.static import StaticDict, is_whole, known, module_values, sections
+from ding.utils.original_names import built_in_env_module
 
 # Modules that are not imported, as they are not of DI-engine.
 _FOREIGN = re.compile(r"(?!ding\.|dizoo\.)")
@@ -28,7 +28,6 @@ def migrate_configs(script: Script) -> None:
     dicts = {name: value for name, value in values.items() if isinstance(value, StaticDict)}
     creates = {name: value for name, value in dicts.items() if _is_create_config(value)}
     mains = {name: value for name, value in dicts.items() if name not in creates and _is_main_config(value)}
-    _players(script)
     seen: set[int] = set()
     for name, main in mains.items():
         if id(main) not in seen:
@@ -65,22 +64,6 @@ def _scalar_parts(script: Script, main: StaticDict) -> None:
     for path, section, key in sections(main):
         if ".obs_shape." in path and section[key] == []:
             script.note(section.nodes[key], f"{path}: an encoder gets such a part as [B, 1] here (DI-engine: [B])")
-
-
-def _players(script: Script) -> None:
-    """Report the players of leagues that are not built."""
-    for node in ast.walk(script.tree):
-        pairs: list[tuple[str | None, ast.expr]] = []
-        if isinstance(node, ast.keyword):
-            pairs = [(node.arg, node.value)]
-        elif isinstance(node, ast.Dict):
-            keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
-            pairs = [(str(key), value) for key, value in zip(keys, node.values, strict=True)]
-        for name, value in pairs:
-            kinds = static_value(value) if name == "active_players" else None
-            for kind, where in kinds.nodes.items() if isinstance(kinds, StaticDict) else ():
-                if (text := missing_type("player", kind)) is not None:
-                    script.leave(where, f"active_players.{kind}: {text}")
 
 
 def _rename_type(script: Script, policy: StaticDict) -> None:

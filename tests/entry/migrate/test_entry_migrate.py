@@ -156,10 +156,6 @@ def test_small_pieces(tmp_path, before, after) -> None:
         ("from ding.worker import BaseLerner\n", "the nearest name is 'BaseLearner'"),
         ("import d4rl\n", "d4rl: "),
         ("from dizoo.league_demo.demo_league import DemoLeague\n", "put the file beside this one"),
-        (
-            "class Own:\n    config = dict(active_players={'naive_sp_player': 1, 'main_player': 2})\n",
-            "script.py:2: left to do: active_players.main_player: 'main_player' belongs to",
-        ),
         ("import hickle\n", "hickle: it comes with DI-engine and not with this package"),
         ("from hickle import load\n", "hickle: it comes with DI-engine and not with this package"),
         (

@@ -16,7 +16,11 @@ from ding.entry.parallel.workers import COORDINATOR, collect_beside_others, lear
 from ding.parallel.launch import Role
 from ding.utils.credentials import WorkerName
 
-PRELOAD = ("gymnasium", "torch", "ding.envs", "ding.policy", "ding.worker")
+PRELOAD = (
+    *("gymnasium", "torch", "ding.envs", "ding.policy", "ding.worker"),
+    # Of the scripts that start runs, whose main module each role imports again, and of the roles' servers.
+    *("ding.entry.parallel_entry", "ding.interaction.base.wsgi"),
+)
 """What every role needs: the library's heavy imports, nothing that starts a thread."""
 
 

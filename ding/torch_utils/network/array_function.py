@@ -69,9 +69,11 @@ class _Step(NamedTuple):
     result: Any
 
 
-class _Recorder(TorchDispatchMode):
+class _Noting:
+    """The recorder's method, which it inherits: for one in its own body, torch would import its compiler."""
+
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.steps: list[_Step] = []
 
     def __torch_dispatch__(
@@ -80,6 +82,10 @@ class _Recorder(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         self.steps.append(_Step(func, args, kwargs or {}, result))
         return result
+
+
+class _Recorder(_Noting, TorchDispatchMode):
+    """Notes the operations of torch in its context."""
 
 
 class ArrayFunction:

@@ -55,9 +55,11 @@ def get_policy_cls(cfg: EasyDict) -> Any:
 class Policy(Learning, ABC):
     """Base class of all algorithms.
 
-    A subclass implements ``_init_<mode>`` and the functions of each mode, and finds here the network (``_model``, on
-    ``_device``), one optimisation step (:meth:`_optimize`), samples as tensors (:meth:`_learn_batch`), acting
-    (:meth:`_act`) and state dicts (:attr:`learn_state`). The shipped ones take and return columns
+    A subclass implements ``_init_<mode>``, ``_update`` (or all of ``_forward_learn``) and the functions of the other
+    modes. It finds here the network (``_model``, on ``_device``), one optimisation step (:meth:`_optimize`), samples as
+    tensors (:meth:`_learn_batch`), acting (:meth:`_act`) and state dicts (:attr:`learn_state`).
+
+    The shipped ones take and return columns
     (:func:`ding.data.batched`); a subclass that overrides one of their methods without that mark gets the classic calls
     with one dict per environment or transition.
 
@@ -237,10 +239,6 @@ class Policy(Learning, ABC):
     @abstractmethod
     def _init_eval(self) -> None:
         """Build what evaluating needs."""
-
-    @abstractmethod
-    def _forward_learn(self, data: Samples) -> Any:
-        """One update on a batch of samples -> dict (or list of dicts) of Python floats to log, plus ``priority``."""
 
     @abstractmethod
     def _forward_collect(self, data: ByEnv, **kwargs: Any) -> ByEnv:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ding.policy._learning.q_values import QLoss, mean_of, of_action, weighted
+from ding.policy._learning.q_values import QLoss, mean_of, of_action
 from ding.policy.dqn import DQNPolicy
 from ding.utils import POLICY_REGISTRY
 
@@ -32,7 +32,7 @@ class BDQPolicy(DQNPolicy):
             target = batch["reward"] + batch["discount"] * batch["not_done"] * of_action(next_q, best)
         action = batch["action"].reshape(-1, len(q)).t()
         td_error = of_action(q, action) - target
-        loss = weighted(td_error.square(), batch["weight"]).mean()
+        loss = (batch["weight"] * td_error.square()).mean()
         numbers = {f"q_value_b_{branch}": mean_of(values) for branch, values in enumerate(q)}
         return QLoss(
             loss, self._priorities(td_error), {"q_value": mean_of(q), "target_q_value": mean_of(next_q), **numbers}

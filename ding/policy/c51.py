@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action, weighted
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import projected_cross_entropy
 from ding.utils import POLICY_REGISTRY
@@ -38,7 +38,7 @@ class C51Policy(DQNPolicy):
             moved_atoms = batch["reward"].unsqueeze(-1) + discount.unsqueeze(-1) * atoms
         dist = row_of_action(output["distribution"], batch["action"])
         error = projected_cross_entropy(dist, next_dist, moved_atoms, v_min, v_max)
-        loss = weighted(error, batch["weight"]).mean()
+        loss = (batch["weight"] * error).mean()
         numbers = {"q_value": mean_of(output["logit"]), "target_q_value": mean_of(following["logit"])}
         return QLoss(loss, error.detach(), numbers)
 

@@ -6,9 +6,9 @@
 * ``'auto'``: the same in a thread, while learning goes on eagerly, once that has taken as long as compiling may take.
 * ``'record'``: recorded and not compiled, to find out whether a policy can be.
 
-A policy takes part whose ``_forward_learn`` leaves its updates to ``Policy._run_updates``. There is a graph for each
-form of a batch and each sequence of options. What cannot be recorded or compiled runs eagerly, with one line that says
-why. The numbers are those of eager learning but for rounding.
+A policy takes part whose ``_forward_learn`` leaves its updates to ``Policy._learn``, or to :meth:`CompiledUpdates.run`.
+There is a graph for each form of a batch and each sequence of options. What cannot be recorded or compiled runs
+eagerly, with one line that says why. The numbers are those of eager learning but for rounding.
 """
 
 import functools
@@ -22,7 +22,7 @@ from torch import nn
 
 from ding.model import IModelWrapper
 from ding.policy._learning.compiled_graphs import CompiledGraph, CompiledGraphs, form_of, leaves_of, with_leaves
-from ding.policy.common_utils import read_out
+from ding.policy._learning.update import read_out
 from ding.torch_utils.graph.recordable_optimizer import RecordableOptimizer
 from ding.torch_utils.graph.recording import Graph, record
 from ding.utils.nested import is_ignored_key
@@ -137,7 +137,7 @@ class CompiledUpdates:
         def learn(*args: Any, **kwargs: Any) -> Any:
             result = forward(*args, **kwargs)
             if self.enabled and not self._asked:
-                self.graphs.give_up("it has no _update that Policy._run_updates runs")
+                self.graphs.give_up("it has no _update that Policy._learn runs")
             return result
 
         return learn if self.enabled else forward

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ding.policy._learning.critics import ActorCritic, q_values
-from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action, row_of_action, weighted
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action, row_of_action
 from ding.policy.qrdqn import QRDQNPolicy
 from ding.policy.sac import SACPolicy
 from ding.rl_utils import quantile_huber_loss
@@ -144,7 +144,7 @@ class DiscreteCQLPolicy(QRDQNPolicy):
         error = quantile_huber_loss(quantiles, target, output["tau"].squeeze(-1)).sum(-1).mean(-1)
         q = output["q"].mean(-1)
         gap = (q.logsumexp(-1) - of_action(q, batch["action"])).mean()
-        loss = weighted(error, batch["weight"]).mean() + self._cfg.learn.min_q_weight * gap
+        loss = (batch["weight"] * error).mean() + self._cfg.learn.min_q_weight * gap
         return QLoss(loss, error.detach(), {"q_target": mean_of(following["q"]), "q_value": mean_of(output["q"])})
 
     def _monitor_vars_learn(self) -> list[str]:

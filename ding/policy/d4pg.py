@@ -7,7 +7,6 @@ import torch
 
 from ding.data import batched
 from ding.data.roles import Samples
-from ding.policy._learning.q_values import weighted
 from ding.policy.ddpg import DDPGPolicy
 from ding.rl_utils import get_nstep_return_data, get_train_sample, projected_cross_entropy
 from ding.utils import POLICY_REGISTRY
@@ -50,7 +49,7 @@ class D4PGPolicy(DDPGPolicy):
         # The critic has one row of atoms, that of the action taken.
         dist, next_dist = (one["distribution"].squeeze(1) for one in (now, following))
         error = projected_cross_entropy(dist, next_dist, moved_atoms, v_min, v_max)
-        loss = weighted(error, batch["weight"]).mean()
+        loss = (batch["weight"] * error).mean()
         self._optimize(loss, self._optimizer_critic, self._model.critic)
         # A cross entropy is the size of the error already.
         return {"critic_loss": loss}, {"priority": error.detach(), "q_value": now["q_value"].detach().mean()}

@@ -8,7 +8,7 @@ import torch
 from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action, weighted
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action
 from ding.policy.dqn import DQNPolicy
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
@@ -74,7 +74,7 @@ class DQFDPolicy(DQNPolicy):
         numbers = {"nstep_loss": n_step.mean(), "1step_loss": one_step.mean(), "sl_loss": margin.mean()}
         priority = error.detach() if self._reference_numerics else error.detach().sqrt()
         means = {"q_value": mean_of(q), "target_q_value": mean_of(next_q)}
-        return QLoss(weighted(error, batch["weight"]).mean(), priority, {**means, **numbers})
+        return QLoss((batch["weight"] * error).mean(), priority, {**means, **numbers})
 
     def _monitor_vars_learn(self) -> list[str]:
         return [*super()._monitor_vars_learn(), "nstep_loss", "1step_loss", "sl_loss"]

@@ -11,12 +11,13 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.contrast import ContrastParts
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.q_values import QLoss, greedy, heads_of, mean_of, of_action, weighted
+from ding.policy._learning.q_values import QLoss, greedy, heads_of, mean_of, of_action
 from ding.policy._learning.target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import renew_noise, set_noise_mode, transition_of
+from ding.policy.common_utils import transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
+from ding.torch_utils.network.nn_module import renew_noise, set_noise_mode
 from ding.utils import POLICY_REGISTRY
 
 log = logging.getLogger(__name__)
@@ -97,6 +98,8 @@ class DQNPolicy(Policy):
         # For subclasses with a ``_forward_learn`` of their own, which take ``action`` from its output; the one below
         # needs logits only.
         self._learn_model = model_wrap(self._model, wrapper_name="argmax_sample")
+        if cfg.noisy_net:
+            self._noisy_networks = self._model, self._target_model
         if cfg.noisy_net and not renew_noise(self._model):
             log.warning("policy.noisy_net=True has no effect: the model has no noise layers (policy.model.noise=True)")
         self._learn_model.reset()
@@ -104,18 +107,6 @@ class DQNPolicy(Policy):
 
     def _make_optimizer(self) -> Adam:
         return clipping_adam(self._model.parameters(), self._cfg.learn)
-
-    @batched
-    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Any:
-        """One update on B samples with ``obs, next_obs, action, reward, done``; or several on as many times B.
-
-        Returns:
-            ``cur_lr, total_loss, q_value, target_q_value`` (floats) and ``priority`` (B floats); a list of such dicts
-            for several updates.
-        """
-        if self._cfg.noisy_net:
-            self._renew_noise()
-        return self._learn(data, num_updates)
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         """``mean (Q(s, a) - R)^2`` with ``R = r + discount Q'(s', argmax_a Q(s', a))``, ``Q'`` the target network.
@@ -131,7 +122,7 @@ class DQNPolicy(Policy):
             best = greedy(heads_of(self._model(batch["next_obs"])["logit"]), batch["next_action_mask"])
             target = batch["reward"] + batch["discount"] * batch["not_done"] * of_action(next_q, best)
         td_error = of_action(q, batch["action"]) - target
-        loss = weighted(td_error.square(), batch["weight"]).mean()
+        loss = (batch["weight"] * td_error.square()).mean()
         return QLoss(loss, self._priorities(td_error), {"q_value": mean_of(q), "target_q_value": mean_of(next_q)})
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:

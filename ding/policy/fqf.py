@@ -8,7 +8,7 @@ import torch
 from easydict import EasyDict
 
 from ding.policy._learning.optimization import clipping_adam, clipping_rmsprop
-from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action, weighted
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import fqf_calculate_fraction_loss, quantile_huber_loss
 from ding.utils import POLICY_REGISTRY
@@ -94,7 +94,7 @@ class FQFPolicy(DQNPolicy):
             "fraction_loss": fraction_loss - self._cfg.learn.ent_coef * output["entropies"].mean(),
             "logit": mean_of(output["logit"]),
         }
-        return QLoss(weighted(error, batch["weight"]).mean(), error.detach(), numbers)
+        return QLoss((batch["weight"] * error).mean(), error.detach(), numbers)
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update of the fractions and one of the quantiles, from one forward pass."""

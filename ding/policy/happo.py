@@ -12,8 +12,9 @@ from ding.model.wrapper.model_wrappers import BaseModelWrapper
 from ding.policy._learning.distributed import of_first_rank
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.ppo_parameters import init_ppo_parameters
+from ding.policy._learning.update import read_out
 from ding.policy._samples.segments import minibatches
-from ding.policy.common_utils import action_mask_of, read_out
+from ding.policy.common_utils import action_mask_of
 from ding.policy.errors import PolicyConfigError
 from ding.policy.ppo import PPOLoss, PPOPolicy, ppo_loss
 from ding.rl_utils.policy_dist import policy_of, policy_parts

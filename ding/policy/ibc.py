@@ -10,9 +10,9 @@ from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.model.template.ebm import MCMC, create_stochastic_optimizer
+from ding.policy._acting.observations import network_columns
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy.bc import BehaviourCloningPolicy
-from ding.policy.common_utils import network_columns
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 

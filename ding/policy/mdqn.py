@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.q_values import QLoss, mean_of, of_action, one_head, weighted
+from ding.policy._learning.q_values import QLoss, mean_of, of_action, one_head
 from ding.policy.dqn import DQNPolicy
 from ding.policy.errors import PolicyUsageError
 from ding.torch_utils import Adam
@@ -51,7 +51,7 @@ class MDQNPolicy(DQNPolicy):
             reward = batch["reward"] + alpha * log_pi.clamp(*_LOG_POLICY_RANGE)
             target = reward + batch["discount"] * batch["not_done"] * soft_value
         td_error = of_action(q, batch["action"]) - target
-        loss = weighted(td_error.square(), batch["weight"]).mean()
+        loss = (batch["weight"] * td_error.square()).mean()
         best, second = target_q.topk(2, dim=-1).values.unbind(-1)
         numbers = {
             "q_value": mean_of(q),

@@ -10,10 +10,11 @@ from ding.data.roles import Samples
 from ding.model import IModelWrapper, model_wrap
 from ding.policy._learning.critics import others
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action, weighted
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action
 from ding.policy._learning.target_update import num_steps, target_network
+from ding.policy._learning.update import read_out
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import read_out, transition_of
+from ding.policy.common_utils import transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils.parameter import frozen
 from ding.utils import POLICY_REGISTRY
@@ -154,7 +155,7 @@ class PDQNPolicy(Policy):
             target = batch["reward"] + batch["discount"] * batch["not_done"] * of_action(next_q, best)
         q = network({"state": batch["obs"], "action_args": action["action_args"]}, mode="compute_discrete")["logit"]
         td_error = of_action(q, action["action_type"].reshape(-1)) - target
-        loss = weighted(td_error.square(), batch["weight"]).mean()
+        loss = (batch["weight"] * td_error.square()).mean()
         size = td_error.detach().abs()
         priority = size.square() if self._reference_numerics else size
         return QLoss(loss, priority, {"q_value": mean_of(q), "target_q_value": mean_of(next_q)})

@@ -12,9 +12,10 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.q_values import weighted
+from ding.policy._learning.update import read_out
 from ding.policy._learning.value_norm import ValueNormPolicy
 from ding.policy._samples.segments import as_given, minibatches
-from ding.policy.common_utils import action_mask_of, read_out
+from ding.policy.common_utils import action_mask_of
 from ding.policy.ppo import PPOSettings, normalized
 from ding.rl_utils import get_train_sample, ppo_value_error
 from ding.rl_utils.policy_dist import policy_of, policy_parts

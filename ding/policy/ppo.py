@@ -379,7 +379,7 @@ class PPOOffPolicy(ValueNormPolicy):
             batch["return"] = self._in_unit(returns, self._running_mean_std)
         if not self._model.training:
             self._model.train()
-        (numbers,) = self._run_updates(batch)
+        (numbers,) = self._compiled_updates.run(batch, [{}])
         return {"cur_lr": self._optimizer.param_groups[0]["lr"], **numbers}
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:

@@ -10,11 +10,13 @@ from easydict import EasyDict
 from ding.data import TransitionBatch
 from ding.data.roles import StateDict
 from ding.model import PPOFModel
+from ding.policy._acting.observations import network_columns
 from ding.policy._learning.normalized_state import KEY
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.ppo_parameters import init_ppo_parameters
+from ding.policy._learning.update import read_out
 from ding.policy._samples.segments import minibatches
-from ding.policy.common_utils import network_columns, read_out, transition_done
+from ding.policy.common_utils import transition_done
 from ding.policy.errors import PolicyConfigError, PolicyUsageError
 from ding.policy.ppo import PPOLoss, PPOSettings, ppo_loss
 from ding.rl_utils import (

@@ -9,8 +9,8 @@ from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch, batched
 from ding.data.roles import Samples
+from ding.policy._acting.observations import network_columns, output_column
 from ding.policy.base_policy import CommandModePolicy, Policy
-from ding.policy.common_utils import network_columns, output_column
 from ding.policy.errors import PolicyAttributeError
 from ding.policy.ppof import PPOFPolicy
 from ding.torch_utils import to_tensor

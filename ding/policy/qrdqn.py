@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action, weighted
+from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import quantile_huber_loss
 from ding.utils import POLICY_REGISTRY
@@ -33,6 +33,6 @@ class QRDQNPolicy(DQNPolicy):
         quantiles = row_of_action(output["q"], batch["action"])
         pairs = quantile_huber_loss(quantiles, target, output["tau"].squeeze(-1))
         error = pairs.sum(-1).mean(-1)
-        loss = weighted(error, batch["weight"]).mean()
+        loss = (batch["weight"] * error).mean()
         numbers = {"q_value": mean_of(output["logit"]), "target_q_value": mean_of(following["logit"])}
         return QLoss(loss, error.detach(), numbers)

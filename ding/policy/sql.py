@@ -7,7 +7,7 @@ import torch
 
 from ding.data import EnvBatch, batched
 from ding.model import model_wrap
-from ding.policy._learning.q_values import QLoss, of_action, one_head, weighted
+from ding.policy._learning.q_values import QLoss, of_action, one_head
 from ding.policy.dqn import DQNPolicy
 from ding.utils import POLICY_REGISTRY
 
@@ -31,7 +31,7 @@ class SQLPolicy(DQNPolicy):
             soft_value = alpha * (next_q / alpha).logsumexp(-1)
             target = batch["reward"] + batch["discount"] * batch["not_done"] * soft_value
         td_error = of_action(q, batch["action"]) - target
-        loss = weighted(td_error.square(), batch["weight"]).mean()
+        loss = (batch["weight"] * td_error.square()).mean()
         return QLoss(loss, self._priorities(td_error), {"record_value_function": soft_value.mean()})
 
     def _monitor_vars_learn(self) -> list[str]:

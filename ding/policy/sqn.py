@@ -9,11 +9,12 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._acting.observations import output_column
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.q_values import Values, of_action
 from ding.policy._learning.temperature import Temperature
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import output_column, transition_of
+from ding.policy.common_utils import transition_of
 from ding.rl_utils import get_train_sample
 from ding.torch_utils.math_helper import usable_mask
 from ding.utils import POLICY_REGISTRY

@@ -133,15 +133,20 @@ def _array_to_tensor(array: np.ndarray, dtype: torch.dtype | None) -> torch.Tens
     return tensor if dtype is None else tensor.to(dtype)
 
 
-def network_tensor(value: torch.Tensor | np.ndarray, device: str | torch.device = "cpu") -> torch.Tensor:
+def network_tensor(
+    value: torch.Tensor | np.ndarray, device: str | torch.device = "cpu", bytes_as_floats: bool = True
+) -> torch.Tensor:
     """Return part of an observation as the contiguous tensor that a network takes.
 
     uint8 (pixels) and float64 become float32. Any other dtype stays: int64 for an ``nn.Embedding``, bool for a mask.
     The tensor shares its memory with ``value`` where nothing has to change.
+
+    Args:
+        bytes_as_floats: False keeps uint8.
     """
     tensor = value if isinstance(value, torch.Tensor) else _array_to_tensor(value, None)
     dtype = tensor.dtype
-    if dtype is torch.uint8 or dtype is torch.float64:
+    if dtype is torch.float64 or (dtype is torch.uint8 and bytes_as_floats):
         dtype = torch.float32
     return tensor.to(device, dtype, non_blocking=True).contiguous()
 

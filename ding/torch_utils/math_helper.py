@@ -1,14 +1,8 @@
-"""Statistics on tensors, and how a CPU computes."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""Statistics on tensors, and masks."""
 
 import torch
 
 from ding.utils.errors import InvalidArgumentError
-
-# Flushed to zero, it equals zero.
-_DENORMAL = 5e-324
 
 
 def cov(
@@ -29,24 +23,6 @@ def cov(
     correction = (0 if bias else 1) if ddof is None else ddof
     weights = None if aweights is None else torch.as_tensor(aweights, dtype=x.dtype, device=x.device).reshape(-1)
     return torch.cov(x if rowvar or x.dim() < 2 else x.t(), correction=correction, aweights=weights).squeeze()
-
-
-@contextmanager
-def without_denormals() -> Iterator[None]:
-    """Denormal numbers count as zero inside.
-
-    The moments of a unit that gets no gradient fade into such numbers, with which a CPU computes many times slower: a
-    step of the DQN of CartPole takes 200 us instead of 80 after some thousand steps.
-    """
-    # `torch.compile` cannot trace the switch.
-    keep = torch.compiler.is_compiling() or _DENORMAL * 1.0 == 0.0
-    if not keep:
-        torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        if not keep:
-            torch.set_flush_denormal(False)
 
 
 def usable_mask(mask: torch.Tensor) -> torch.Tensor:

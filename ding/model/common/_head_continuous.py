@@ -115,17 +115,15 @@ class ReparameterizationHead(nn.Module):
         mu = self.mu(x)
         if self.bound_type == "tanh":
             mu = torch.tanh(mu)
-        return {"mu": mu, "sigma": self._sigma(x).expand_as(mu)}
-
-    def _sigma(self, x: torch.Tensor) -> torch.Tensor:
         if self.sigma_type == "fixed":
-            return self.sigma
-        if self.sigma_type == "independent":
-            return self.log_sigma_param.exp()
-        if self.sigma_type == "conditioned":
-            log_sigma: torch.Tensor = self.log_sigma_layer(x).clamp(*LOG_SIGMA_RANGE)
-            return log_sigma.exp()
-        return 0.5 * torch.sigmoid(self.log_sigma_param)
+            sigma = self.sigma
+        elif self.sigma_type == "independent":
+            sigma = self.log_sigma_param.exp()
+        elif self.sigma_type == "conditioned":
+            sigma = self.log_sigma_layer(x).clamp(*LOG_SIGMA_RANGE).exp()
+        else:
+            sigma = 0.5 * torch.sigmoid(self.log_sigma_param)
+        return {"mu": mu, "sigma": sigma.expand_as(mu)}
 
 
 class PopArtVHead(nn.Module):

@@ -14,7 +14,6 @@ from ding.model.common.shapes import as_shape
 from ding.torch_utils.network.nn_module import fc_block, normed_conv2d, normed_linear
 from ding.torch_utils.network.normalization import build_normalization
 from ding.torch_utils.network.res_block import ResBlock, ResFCBlock
-from ding.torch_utils.network.run_layers import run_layers
 
 
 class FCEncoder(nn.Module):
@@ -71,8 +70,10 @@ class FCEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Observations ``[..., obs_shape]`` of any dtype to features ``[..., hidden_size_list[-1]]``."""
-        first = (self.init, self.act) if self.init_norm is None else (self.init, self.init_norm, self.act)
-        return run_layers((*first, self.main), x)
+        x = self.init(x if x.is_floating_point() else x.to(self.init.weight.dtype))
+        x = self.act(x if self.init_norm is None else self.init_norm(x))
+        output: torch.Tensor = self.main(x)
+        return output
 
 
 class ChannelLayerNorm(nn.Module):
@@ -160,7 +161,7 @@ class ConvEncoder(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Images ``[B, C, H, W]`` of any dtype to features ``[B, hidden_size_list[-1]]``."""
-        output: torch.Tensor = self.mid(run_layers((self.main,), x))
+        output: torch.Tensor = self.mid(self.main(x if x.is_floating_point() else x.to(self.mid.weight.dtype)))
         return output
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -110,6 +109,8 @@ class BDQ(QModel):
         if num_branches < 1:
             raise ValueError(f"BDQ needs a positive num_branches, or a sequence of one, got {num_branches!r}")
         self.num_branches = num_branches
+        # A stream for each branch, and one for their common value.
+        self.num_streams = num_branches + 1
         self.encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
         self.head = make_head(
             BranchingHead,
@@ -123,7 +124,3 @@ class BDQ(QModel):
             activation=activation,
             norm_type=norm_type,
         )
-
-    def encode(self, observation: Any) -> torch.Tensor:
-        """Features, divided by the number of streams, whose gradients add up in the encoder."""
-        return super().encode(observation) / (self.num_branches + 1)

@@ -7,7 +7,7 @@ to 125 % of that time, with 64 to 256 rows and hidden layers as wide (forward an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -17,7 +17,7 @@ from ding.model.common.head import RegressionHead, ReparameterizationHead
 from ding.model.common.shapes import ObsShape, as_shape
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES
 from ding.model.template.vac import unknown_mode
-from ding.torch_utils.network.run_layers import run_layers
+from ding.torch_utils.network.input_dtype import as_input
 from ding.utils.names import did_you_mean
 
 RELU = nn.ReLU()
@@ -134,8 +134,8 @@ def each_value(critic: nn.Module, features: torch.Tensor, key: str) -> torch.Ten
 
 def run_head(layers: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
     """Run a stack of layers that ends in a head."""
-    output = run_layers((layers,), x)
-    return cast(dict[str, torch.Tensor], output)
+    output: dict[str, torch.Tensor] = layers(x if x.is_floating_point() else as_input(x, layers))
+    return output
 
 
 def state_action(obs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from torch import nn
 from ding.model.common.head import RegressionHead
 from ding.model.common.shapes import as_shape
 from ding.model.template.vac import RELU, unknown_mode
-from ding.torch_utils.network.run_layers import run_layers
+from ding.torch_utils.network.input_dtype import as_input
 from ding.utils import MODEL_REGISTRY
 
 
@@ -103,7 +103,7 @@ class ATOCActorNet(nn.Module):
         starts one), ``initiator_prob`` ``[B, A]``, ``is_initiator`` bool ``[B, A]``, ``new_thoughts`` and
         ``old_thoughts`` ``[B, A, thought_size]``.
         """
-        old = run_layers((self.actor_1,), obs)
+        old = self.actor_1(as_input(obs, self.actor_1))
         if not self._communication:
             return {"action": self.act(old, old)}
         chance = self.attention(old.detach()).squeeze(-1)

@@ -12,7 +12,7 @@ from ding.model.template._agent_q import AgentValues, agent_values, chosen, join
 from ding.model.template._drqn import DRQN
 from ding.model.template.qmix import Mixer
 from ding.model.template.vac import RELU
-from ding.torch_utils.network.run_layers import run_layers
+from ding.torch_utils.network.input_dtype import as_input
 from ding.utils import MODEL_REGISTRY
 
 _NORM_EPS = 1e-6
@@ -63,7 +63,7 @@ class CollaQMultiHeadAttention(nn.Module):
             What the queries found ``[B, Q, d_out]``, and the projected queries ``[B, Q, n_head * d_k]``.
         """
         projected, keys, values = (
-            run_layers((layer,), x) for layer, x in ((self.w_qs, q), (self.w_ks, k), (self.w_vs, v))
+            layer(as_input(x, layer)) for layer, x in ((self.w_qs, q), (self.w_ks, k), (self.w_vs, v))
         )
         normed = (self.layer_norm_q(projected), self.layer_norm_k(keys), self.layer_norm_v(values))
         query, key, value = (x.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for x in normed)

@@ -11,7 +11,7 @@ from torch import nn
 from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder
 from ding.model.common.head import MultiHead
 from ding.model.common.shapes import Observation, ObsShape, as_shape, output_sizes
-from ding.torch_utils.network.run_layers import run_layers
+from ding.torch_utils.network.input_dtype import as_input
 
 OBSERVATION, ACTION_MASK = "observation", "action_mask"
 DEFAULT_HIDDEN_SIZES = (128, 128, 64)
@@ -77,23 +77,19 @@ class QModel(nn.Module):
 
     encoder: nn.Module
     head: nn.Module
+    num_streams: int = 1
+    """Streams of the head whose gradients add up in the encoder: its features are divided by it."""
 
     def forward(self, x: Observation) -> dict[str, Any]:
         """Observation ``[B, *obs_shape]`` (or a dict as above) to the outputs of the head, and ``action_mask`` if
         there was one.
         """
         observation, action_mask = (x, None) if isinstance(x, torch.Tensor) else self.split_observation(x)
-        output: dict[str, Any] = self.head(self.encode(observation))
+        features = encode(observation, self.encoder)
+        output: dict[str, Any] = self.head(features if self.num_streams == 1 else features / self.num_streams)
         if action_mask is not None:
             output[ACTION_MASK] = action_mask
         return output
-
-    def encode(self, observation: Observation) -> torch.Tensor:
-        """Features of an observation without its mask, as :func:`encode` makes them."""
-        if not isinstance(observation, torch.Tensor):
-            features: torch.Tensor = self.encoder(observation)
-            return features
-        return run_layers((self.encoder,), observation)
 
     def split_observation(self, x: Observation) -> tuple[Any, torch.Tensor | None]:
         """:func:`split_observation` for this model."""
@@ -127,4 +123,7 @@ def split_observation(x: Observation, encoder: nn.Module, model_name: str) -> tu
 
 def encode(observation: Observation, encoder: nn.Module) -> torch.Tensor:
     """Features of an observation without its mask. An encoder of one's own gets integers and bools as they are."""
-    return run_layers((encoder,), observation) if isinstance(observation, torch.Tensor) else encoder(observation)
+    if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
+        observation = as_input(observation, encoder)
+    features: torch.Tensor = encoder(observation)
+    return features

@@ -11,7 +11,7 @@ from ding.model.common.shapes import ObsShape
 from ding.model.template._agent_q import agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
 from ding.model.template.vac import RELU
-from ding.torch_utils.network.run_layers import run_layers
+from ding.torch_utils.network.input_dtype import as_input
 from ding.utils import MODEL_REGISTRY
 
 
@@ -45,13 +45,15 @@ class Mixer(nn.Module):
 
     def forward(self, agent_qs: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
         """Joint values ``[...]`` of ``agent_qs`` ``[..., A]`` in global ``states`` ``[..., G]``."""
+        states = as_input(states, self.hyper_b_1)
         # Weights that are not negative: what is best for each agent is best for all.
-        first = run_layers((self.hyper_w_1,), states).abs().unflatten(-1, (self.n_agents, self.embed_dim))
-        last = run_layers((self.hyper_w_final,), states).abs()
+        first = self.hyper_w_1(states).abs().unflatten(-1, (self.n_agents, self.embed_dim))
+        last = self.hyper_w_final(states).abs()
         # Not `@`: products of small matrices, one for each state, take two to three times as long.
         mixed = (agent_qs.unsqueeze(-1) * first).sum(-2)
-        hidden = functional.elu(mixed + run_layers((self.hyper_b_1,), states))
-        return (hidden * last).sum(-1) + run_layers((self.V,), states).squeeze(-1)
+        hidden = functional.elu(mixed + self.hyper_b_1(states))
+        output: torch.Tensor = (hidden * last).sum(-1) + self.V(states).squeeze(-1)
+        return output
 
 
 def _hypernet(inputs: int, hidden: int, outputs: int, activation: nn.Module) -> nn.Sequential:

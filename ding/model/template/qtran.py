@@ -10,7 +10,7 @@ from torch.nn import functional
 from ding.model.common.shapes import ObsShape
 from ding.model.template._agent_q import agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
-from ding.torch_utils.network.run_layers import run_layers
+from ding.torch_utils.network.input_dtype import as_input
 from ding.utils import MODEL_REGISTRY
 
 
@@ -55,7 +55,7 @@ class QTran(nn.Module):
         state = obs["global_state"]
         joint = torch.cat([values.hidden, functional.one_hot(taken, self._action_num).to(q.dtype)], dim=-1)
         total_q = self.Q(torch.cat([state, self.action_encoding(joint).sum(-2)], dim=-1)).squeeze(-1)
-        more = {"agent_q_act": q, "vs": run_layers((self.V,), state).squeeze(-1)}
+        more = {"agent_q_act": q, "vs": self.V(as_input(state, self.V)).squeeze(-1)}
         return joint_output(values, total_q, logit, obs, single_step, **more)
 
 

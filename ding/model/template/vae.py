@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.torch_utils.network.run_layers import run_layers
+from ding.torch_utils.network.input_dtype import as_input
 
 
 def _layer(width_in: int, width_out: int, *last: nn.Module) -> nn.Sequential:
@@ -57,11 +57,15 @@ class VanillaVAE(nn.Module):
         """``action`` ``[B, N]`` and ``obs`` ``[B, n]`` to ``mu`` and ``log_var`` ``[B, latent]``, and
         ``obs_encoding``.
         """
-        obs = run_layers((self.encode_obs_head,), inputs["obs"])
+        obs = self._encode_obs(inputs["obs"])
         features = self.encode_common(obs * self.encode_action_head(inputs["action"]))
         return {
             "mu": self.encode_mu_head(features), "log_var": self.encode_logvar_head(features), "obs_encoding": obs
         }  # fmt: skip
+
+    def _encode_obs(self, obs: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = self.encode_obs_head(as_input(obs, self.encode_obs_head))
+        return output
 
     def decode(self, z: torch.Tensor, obs_encoding: torch.Tensor) -> dict[str, torch.Tensor]:
         """Latent variables, which ``tanh`` squashes first, to ``reconstruction_action`` ``[B, N]`` and
@@ -71,7 +75,7 @@ class VanillaVAE(nn.Module):
 
     def decode_with_obs(self, z: torch.Tensor, obs: torch.Tensor) -> dict[str, torch.Tensor]:
         """:meth:`decode` for observations ``[B, n]``, without ``tanh``: ``z`` is bounded already."""
-        return self._decode(z, run_layers((self.encode_obs_head,), obs))
+        return self._decode(z, self._encode_obs(obs))
 
     def _decode(self, z: torch.Tensor, obs_encoding: torch.Tensor) -> dict[str, torch.Tensor]:
         features = self.decode_common(self.decode_action_head(z) * obs_encoding)

@@ -10,7 +10,7 @@ from ding.model.common.shapes import ObsShape
 from ding.model.template._agent_q import agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
 from ding.model.template.qmix import Mixer
-from ding.torch_utils.network.run_layers import run_layers
+from ding.torch_utils.network.input_dtype import as_input
 from ding.utils import MODEL_REGISTRY
 
 
@@ -29,7 +29,7 @@ class MixerStar(nn.Module):
     def forward(self, agent_qs: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
         """Joint values ``[...]`` of ``agent_qs`` ``[..., A]`` in global ``states`` ``[..., G]``."""
         advantage = self.net(torch.cat([states, agent_qs], dim=-1))
-        output: torch.Tensor = (advantage + run_layers((self.V,), states)).squeeze(-1)
+        output: torch.Tensor = (advantage + self.V(as_input(states, self.V))).squeeze(-1)
         return output
 
 

@@ -213,6 +213,8 @@ def _tensors(network: nn.Module | IModelWrapper) -> tuple[dict[str, Any], dict[s
     parameters: dict[str, Any] = {}
     buffers: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
+    while isinstance(network, IModelWrapper):
+        network = network._model
     for prefix, module in network.named_modules():
         for found, held in ((parameters, module._parameters), (buffers, module._buffers)):
             for name, tensor in held.items():

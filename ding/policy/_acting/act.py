@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ding.data import EnvBatch
-from ding.policy.common_utils import network_columns, output_column
+from ding.policy._acting.observations import network_columns, output_column
 from ding.torch_utils.network.array_function import arrays_allowed
 
 _FLOAT32 = np.dtype(np.float32)

@@ -8,9 +8,10 @@ import torch
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
+from ding.policy._acting.observations import network_columns
 from ding.policy._samples.segments import with_advantages
 from ding.policy.base_policy import Policy
-from ding.policy.common_utils import network_columns, transition_of
+from ding.policy.common_utils import transition_of
 from ding.policy.compiled_updates import joined_updates, split_rows
 from ding.policy.errors import PolicyConfigError
 from ding.utils.minibatches import joined_data_parts
@@ -110,7 +111,7 @@ class StochasticPolicy(Policy):
         joined, count = joined_data_parts({key: batch[key] for key in fields if key in batch}, size)
         together = joined_updates(count)
         parts = split_rows(joined, count // together)
-        return [numbers for part in parts for numbers in self._run_updates(part, together)]
+        return [numbers for part in parts for numbers in self._compiled_updates.run(part, [{}] * together)]
 
     def _with_advantages(self, transitions: Samples, value_scale: float = 1.0) -> TransitionBatch:
         """The transitions of segments, as columns, with ``adv`` and ``traj_flag``."""

@@ -20,8 +20,8 @@ import torch
 
 from ding.policy.errors import PolicyConfigError
 from ding.torch_utils.graph.capture import CapturedFunction, captures_on
+from ding.torch_utils.graph.recordable_optimizer import without_denormals
 from ding.torch_utils.graph.recording import Graph, NotRecordable
-from ding.torch_utils.math_helper import without_denormals
 from ding.utils.nested import iter_nested, map_nested
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 import torch
 
-from ding.policy._learning.q_values import weighted
-
 
 class ActorCritic(Protocol):
     """A network, or a wrapped one, with the modes ``compute_actor`` and ``compute_critic``; see
@@ -40,14 +38,14 @@ def q_values(network: ActorCritic, obs: Any, **action: Any) -> torch.Tensor:
     return values.unsqueeze(0) if isinstance(values, torch.Tensor) else torch.stack(list(values))
 
 
-def critic_losses(td_errors: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+def critic_losses(td_errors: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Return the mean squared error of each critic, ``[critics]``.
 
     Args:
         td_errors: ``Q_i(s, a) - target``, ``[critics, B]`` (``[critics, B, agents]``).
-        weight: of the samples, ``[B]`` (``[B, 1]``), or None.
+        weight: of the samples, ``[B]`` (``[B, 1]``).
     """
-    return weighted(td_errors.square(), weight).flatten(1).mean(1)
+    return (weight * td_errors.square()).flatten(1).mean(1)
 
 
 def priorities(td_errors: torch.Tensor, reference_numerics: bool) -> torch.Tensor:

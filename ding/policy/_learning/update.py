@@ -8,25 +8,60 @@ It is the same for all algorithms, and :meth:`Learning._learn` is all of it:
    ``policy.learn.compile`` makes one graph of these updates (:mod:`ding.policy.compiled_updates`).
 3. What it returned becomes floats, in one transfer from the device. The learning rates join them.
 
-An algorithm with epochs or minibatches calls ``_learn_batch`` and ``_run_updates`` in a ``_forward_learn`` of its own.
+An algorithm with epochs or minibatches has a ``_forward_learn`` of its own, which calls ``_learn_batch`` and the
+``run`` of :class:`~ding.policy.compiled_updates.CompiledUpdates`.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
 import torch
 from easydict import EasyDict
 
+from ding.data import TransitionBatch, batched
+from ding.data.columns import stack_rows
 from ding.data.roles import Samples
+from ding.policy._acting.observations import network_columns
 from ding.policy._learning.distributed import average_gradients, backward_in_step
-from ding.policy.common_utils import BUFFER_FIELDS, default_preprocess_learn, read_out
-from ding.policy.compiled_updates import CompiledUpdates
-from ding.policy.errors import PolicyDataError
+from ding.policy.errors import PolicyDataError, PolicyUsageError
 from ding.rl_utils import discount_powers
+from ding.torch_utils.data_helper import network_tensor, to_device
 from ding.torch_utils.graph.recordable_optimizer import RecordableOptimizer, record_step
 from ding.torch_utils.graph.recording import current_recording
+from ding.torch_utils.network.nn_module import renew_noise
+from ding.utils.data import default_collate
 
-_UNWEIGHTED = (*BUFFER_FIELDS, "IS")
+if TYPE_CHECKING:
+    from ding.policy.compiled_updates import CompiledUpdates
+
+_Name = TypeVar("_Name")
+
+# What collectors and buffers note about a sample, and learning does not look at.
+_BUFFER_FIELDS = (
+    "collect_iter",
+    "collect_train_iter",
+    "env_data_id",
+    "replay_unique_id",
+    "replay_buffer_idx",
+    "priority",
+    "staleness",
+    "use",
+)
+# Whether samples are weighted -> the fields that learning skips.
+_SKIPPED = {True: _BUFFER_FIELDS, False: (*_BUFFER_FIELDS, "IS")}
+# What a network sees. They keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
+_OBSERVATIONS = frozenset({"obs", "next_obs", "next_obs_1"})
+_ALWAYS_FLAT = frozenset({"value", "adv", "return", "done", "value_gamma", "priority_IS", "IS"})
+# Fields ``[B, A, ...]`` of a policy for A agents.
+_OF_AGENTS = frozenset({"action", "value", "adv"})
+_WHOLE_EPISODES = (
+    "the samples are whole episodes, but this policy learns from transitions: an episode buffer needs a loop that "
+    "makes transitions of what it samples, as with hindsight relabelling; else take another replay_buffer"
+)
 
 
 class Learning:
@@ -49,6 +84,10 @@ class Learning:
     _gamma: float
     _nstep: int
 
+    #: Networks whose noise is drawn before each update.
+    _noisy_networks: Sequence[torch.nn.Module] = ()
+
+    @batched
     def _learn(self, data: Samples, num_updates: int = 1, options: Sequence[Mapping[str, Any]] | None = None) -> Any:
         """Update ``num_updates`` times, each on an equal share of the samples.
 
@@ -63,9 +102,16 @@ class Learning:
         batch = self._learn_batch(data)
         if not self._model.training:
             self._model.train()
+        for network in self._noisy_networks:
+            renew_noise(network)
         rates = {name: getattr(self, part).param_groups[0]["lr"] for name, part in self.learn_rates.items()}
-        logs = [{**rates, **numbers} for numbers in self._run_updates(batch, num_updates, options)]
+        if num_updates == 1 and not self._compiled_updates.graphs.enabled:
+            return rates | read_out(self._update(batch, **(options[0] if options else {})))
+        logs = [rates | numbers for numbers in self._compiled_updates.run(batch, options or [{}] * num_updates)]
         return logs if len(logs) > 1 else logs[0]
+
+    #: What learns: this call, or an algorithm's own.
+    _forward_learn: Callable[..., Any] = _learn
 
     def _learn_batch(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
         """Return the fields of B samples as tensors on the device.
@@ -79,19 +125,23 @@ class Learning:
         ``reward_1``           the first of these rewards, ``[B]``; where n is more than 1
         ``discount``           ``gamma`` to the number of steps until ``next_obs``: ``[B]``
         ``done``, ``not_done`` 1.0 where the episode is over, or is not: ``[B]``; see ``learn.ignore_done``
-        ``weight``             weight in the loss, ``[B]``, or None for equal ones
+        ``weight``             weight in the loss, ``[B]``; 1.0 without importance weights
         ``next_action_mask``   1 where an action is allowed in ``next_obs``, ``[B, N]``, or None
         =====================  ===================================================================================
 
-        All but the first two are there for algorithms that bootstrap (``_gamma`` is set). For A agents
-        (``policy.multi_agent``) what one value holds for all of them is ``[B, 1]``.
+        All but the first two are there for algorithms that bootstrap (``_gamma`` is set). Others get :meth:`_tensors`.
+        For A agents (``policy.multi_agent``) what one value holds for all of them is ``[B, 1]``.
 
-        Arguments and errors are those of :meth:`_tensors`.
+        Args:
+            data: B samples, as a list of dicts or as columns.
+            weighted: whether the importance weights of the samples weigh the loss; by default as
+                ``policy.priority_IS_weight`` says.
 
         Raises:
             PolicyDataError: the samples have not the rewards of ``policy.nstep`` steps, or several rewards for one.
         """
-        batch, own = self._tensors(data, weighted), vars(self)
+        weighted, own = self._priority_IS_weight if weighted is None else weighted, vars(self)
+        batch = default_preprocess_learn(data, weighted, skip=_SKIPPED[weighted], **self._batch_form)
         gamma, nstep = own.get("_gamma"), own.get("_nstep", 1)
         if gamma is None:
             return batch
@@ -107,51 +157,34 @@ class Learning:
         discount = batch.pop("value_gamma", None)
         batch["discount"] = torch.full_like(done, gamma**nstep) if discount is None else discount
         batch["not_done"] = 1 - done
+        if batch["weight"] is None:
+            batch["weight"] = torch.ones_like(done)
         if batch.get("next_action_mask") is None:
             next_obs = batch.get("next_obs")
             batch["next_action_mask"] = next_obs.get("action_mask") if isinstance(next_obs, Mapping) else None
         if self._has_agent_axis:
             for key in ("reward", "discount", "not_done", "weight"):
-                if batch[key] is not None and batch[key].ndim == 1:
+                if batch[key].ndim == 1:
                     batch[key] = batch[key].unsqueeze(1)
         return batch
 
     def _tensors(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
-        """Return the fields of samples as tensors on the device, without those that only a buffer reads.
-
-        Args:
-            data: B samples, as a list of dicts or as columns.
-            weighted: whether the importance weights of the samples weigh the loss; by default as
-                ``policy.priority_IS_weight`` says.
-
-        Returns:
-            The fields as :func:`~ding.policy.common_utils.default_preprocess_learn` makes them, among them ``weight``.
-        """
+        """The first half of :meth:`_learn_batch`, for sequences: what :func:`default_preprocess_learn` returns."""
         weighted = self._priority_IS_weight if weighted is None else weighted
-        return default_preprocess_learn(
-            data,
-            use_priority=self._priority,
-            use_priority_IS_weight=weighted,
-            ignore_done=self._cfg.learn.ignore_done,
-            device=self._device,
-            agent_axis=self._has_agent_axis,
-            skip=BUFFER_FIELDS if weighted else _UNWEIGHTED,
-        )
+        return default_preprocess_learn(data, weighted, skip=_SKIPPED[weighted], **self._batch_form)
+
+    @functools.cached_property
+    def _batch_form(self) -> dict[str, Any]:
+        return {
+            "use_priority": self._priority,
+            "ignore_done": self._cfg.learn.ignore_done,
+            "device": self._device,
+            "agent_axis": self._has_agent_axis,
+        }
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> Mapping[str, torch.Tensor]:
         """Make one update on tensors; returns what is logged, 0-d, and ``priority`` ``[B]``."""
         raise NotImplementedError(f"{type(self).__name__} has no _update")
-
-    def _run_updates(
-        self, batch: Mapping[str, Any], num_updates: int = 1, options: Sequence[Mapping[str, Any]] | None = None
-    ) -> list[dict[str, Any]]:
-        """Run :meth:`_update` on ``num_updates`` equal shares of the rows of ``batch``, in one graph where there is
-        one; returns for each what it returned, as floats, ``[B]`` as a list of floats. ``options`` are the keyword
-        arguments of each update.
-        """
-        if num_updates == 1 and not self._compiled_updates.graphs.enabled:
-            return [read_out(self._update(batch, **(options[0] if options else {})))]
-        return self._compiled_updates.run(batch, options or [{}] * num_updates)
 
     def _may_join_updates(self) -> bool:
         """Whether an update changes nothing that the batch of the next one depends on."""
@@ -219,3 +252,120 @@ def discounted_sum(reward: torch.Tensor, gamma: float | torch.Tensor, nstep: int
         return (reward * gamma.unsqueeze(-1) ** torch.arange(nstep, device=gamma.device)).sum(-1)
     powers = discount_powers(gamma, nstep, torch.float32, reward.device)
     return reward.to(powers.dtype) @ powers
+
+
+def default_preprocess_learn(
+    data: TransitionBatch | Sequence[Mapping[str, Any]],
+    use_priority_IS_weight: bool = False,
+    use_priority: bool = False,
+    use_nstep: bool = False,
+    ignore_done: bool = False,
+    device: torch.device | str = "cpu",
+    agent_axis: bool = False,
+    skip: Collection[str] = (),
+) -> dict[str, Any]:
+    """A batch of samples as a dict of contiguous tensors on ``device``.
+
+    Args:
+        data: B samples, as a list of dicts or as columns (then no work is done per sample).
+        use_priority_IS_weight: take the loss weight from the field ``priority_IS``, else ``IS``.
+        use_priority: whether samples are drawn by priority.
+        use_nstep: bring rewards ``[B, ...]`` into the shape ``[n, B, ...]``; else a reward ``[B, 1]`` becomes ``[B]``.
+        ignore_done: treat all samples as not done.
+        device: where the tensors go.
+        agent_axis, skip: whether actions, values and advantages are ``[B, A, ...]``; fields to leave out.
+
+    Returns:
+        The fields with leading axis B: float64 as float32, observations as :func:`network_columns` makes them, ``done``
+        and ``weight`` (or None) float32 ``[B]``. With an int64 ``action`` all fields ``[B, 1]`` but observations become
+        ``[B]``.
+
+    Raises:
+        PolicyUsageError: importance weights without priorities (an ``AssertionError``).
+        PolicyDataError: no samples, no weights where they are needed, or a reward of a wrong rank (``ValueError``).
+        SchemaError: samples that do not fit together (a ``ValueError``).
+    """
+    if use_priority_IS_weight and not use_priority:
+        raise PolicyUsageError("priority_IS_weight=True needs priority=True: the weights correct a draw by priority")
+    if len(data) == 0:
+        raise PolicyDataError("cannot learn from a batch of zero samples")
+    if not isinstance(data, TransitionBatch) and isinstance(data[0], list):
+        raise PolicyDataError(_WHOLE_EPISODES)
+    columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
+    batch: dict[str, Any] = {}
+    for key in (key for key in columns if key not in skip):
+        value, seen = columns[key], key in _OBSERVATIONS
+        if isinstance(value, (torch.Tensor, np.ndarray)):
+            batch[key] = network_tensor(value, device, bytes_as_floats=seen)
+        else:
+            batch[key] = (network_columns if seen else _nested_tensors)(value, device)
+    discrete = getattr(batch.get("action"), "dtype", None) is torch.int64
+    flat = batch.keys() - _OBSERVATIONS if discrete else batch.keys() & _ALWAYS_FLAT
+    if agent_axis:
+        flat = flat - _OF_AGENTS
+        batch |= {key: one.unsqueeze(1) for key in _OF_AGENTS & batch.keys() if (one := batch[key]).ndim == 1}
+    for key in flat if use_nstep else flat | (batch.keys() & {"reward"}):
+        value = batch[key]
+        if isinstance(value, torch.Tensor) and value.ndim == 2 and value.shape[1] == 1:
+            batch[key] = value.squeeze(1)
+    if "done" in batch:
+        batch["done"] = batch["done"].float() * (not ignore_done)
+    batch["weight"] = _importance_weight(batch) if use_priority_IS_weight else batch.get("weight")
+    if use_nstep and "reward" in batch:
+        batch["reward"] = _nstep_reward(batch["reward"])
+    return batch
+
+
+def _nested_tensors(column: object, device: torch.device | str) -> Any:
+    """A column as contiguous tensors; what has no tensor form (texts, None) stays a list."""
+    if isinstance(column, dict):
+        return {key: _nested_tensors(value, device) for key, value in column.items()}
+    if isinstance(column, list):
+        return to_device(default_collate(column), device) if _is_numeric(column[0]) else column
+    assert isinstance(column, (torch.Tensor, np.ndarray))
+    return network_tensor(column, device, bytes_as_floats=False)
+
+
+def _is_numeric(item: object) -> bool:
+    while isinstance(item, (list, tuple)) and item:
+        item = item[0]
+    return isinstance(item, (torch.Tensor, np.ndarray, np.number, int, float, Mapping))
+
+
+def _nstep_reward(reward: torch.Tensor) -> torch.Tensor:
+    """``[B]``, ``[B, n]`` or ``[B, agents, n]`` with the steps in front."""
+    if not 1 <= reward.ndim <= 3:
+        raise PolicyDataError(
+            f"an n-step reward must be [B], [B, n] or [B, agents, n], found shape {tuple(reward.shape)}"
+        )
+    return reward.unsqueeze(0) if reward.ndim == 1 else reward.movedim(-1, 0).contiguous()
+
+
+def _importance_weight(batch: Mapping[str, Any]) -> torch.Tensor:
+    for key in ("priority_IS", "IS"):
+        if key in batch:
+            output: torch.Tensor = batch[key]
+            return output
+    raise PolicyDataError(
+        f"priority_IS_weight=True needs the field 'IS' (or 'priority_IS') in each sample, found {sorted(batch)}; "
+        "a buffer adds it when it samples by priority"
+    )
+
+
+def read_out(values: Mapping[_Name, torch.Tensor]) -> dict[_Name, Any]:
+    """Python numbers out of tensors, with one transfer from their device, which would wait for each.
+
+    Args:
+        values: tensors by name, 0-d or ``[B]``; of any device, but the same.
+
+    Returns:
+        A float for a 0-d tensor, a list of B floats for others.
+    """
+    numbers = torch.cat([value.detach().reshape(-1) for value in values.values()]).tolist()
+    result: dict[_Name, Any] = {}
+    start = 0
+    for name, value in values.items():
+        stop = start + value.numel()
+        result[name] = numbers[start:stop] if value.ndim else numbers[start]
+        start = stop
+    return result

@@ -7,7 +7,8 @@ torch's step but for rounding.
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -26,10 +27,29 @@ from ding.torch_utils.graph.flat_parameters import FlatState, Run, places_of, ru
 from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, stand_in
 from ding.torch_utils.graph.step_count import StepCount
 from ding.torch_utils.lr_scheduler import LinearDecay
-from ding.torch_utils.math_helper import without_denormals
 
 _SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_kernel", "schedule", "skips_nonfinite")
 _Loss = TypeVar("_Loss")
+# Flushed to zero, it equals zero.
+_DENORMAL = 5e-324
+
+
+@contextmanager
+def without_denormals() -> Iterator[None]:
+    """Denormal numbers count as zero inside.
+
+    The moments of a unit that gets no gradient fade into such numbers, with which a CPU computes many times slower: a
+    step of the DQN of CartPole takes 200 us instead of 80 after some thousand steps.
+    """
+    # `torch.compile` cannot trace the switch.
+    keep = torch.compiler.is_compiling() or _DENORMAL * 1.0 == 0.0
+    if not keep:
+        torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        if not keep:
+            torch.set_flush_denormal(False)
 
 
 class RecordableOptimizer(Optimizer):

@@ -5,6 +5,7 @@ from ding.torch_utils.network.array_function import as_array_function as as_arra
 from ding.torch_utils.network.gtrxl import GRUGatingUnit as GRUGatingUnit
 from ding.torch_utils.network.gtrxl import GTrXL as GTrXL
 from ding.torch_utils.network.gumbel_softmax import GumbelSoftmax as GumbelSoftmax
+from ding.torch_utils.network.input_dtype import as_input as as_input
 from ding.torch_utils.network.merge import GatingType as GatingType
 from ding.torch_utils.network.merge import SumMerge as SumMerge
 from ding.torch_utils.network.merge import VectorMerge as VectorMerge
@@ -35,7 +36,6 @@ from ding.torch_utils.network.rnn import PytorchLSTM as PytorchLSTM
 from ding.torch_utils.network.rnn import get_lstm as get_lstm
 from ding.torch_utils.network.rnn import is_sequence as is_sequence
 from ding.torch_utils.network.rnn import sequence_mask as sequence_mask
-from ding.torch_utils.network.run_layers import run_layers as run_layers
 from ding.torch_utils.network.scatter_connection import ScatterConnection as ScatterConnection
 from ding.torch_utils.network.soft_argmax import SoftArgmax as SoftArgmax
 from ding.torch_utils.network.transformer import ScaledDotProductAttention as ScaledDotProductAttention

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.torch_utils.network.input_dtype import as_input
 from ding.torch_utils.network.nn_module import fc_block
-from ding.torch_utils.network.run_layers import run_layers
 
 _RELU = nn.ReLU()
 
@@ -310,7 +310,7 @@ class GTrXL(nn.Module):
             ``[S, B, E]``, and the memory after the segment, without gradients.
         """
         if self.use_embedding_layer:
-            x = self.dropout(run_layers((self.embedding,), x))
+            x = self.dropout(self.embedding(as_input(x, self.embedding)))
         steps, batch_size = x.shape[:2]
         if memory is None:
             memory = x.new_zeros(self.layer_num + 1, self.memory_len, batch_size, self.embedding_dim)

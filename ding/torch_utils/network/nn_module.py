@@ -255,6 +255,25 @@ class NoiseLinearLayer(nn.Module):
         return f"in_channels={self.in_channels}, out_channels={self.out_channels}, sigma0={self.sigma0}"
 
 
+def set_noise_mode(module: nn.Module, noise_enabled: bool) -> None:
+    """Switch the noise of every ``NoiseLinearLayer`` in ``module`` on or off."""
+    for layer in _noise_layers(module):
+        layer.enable_noise = noise_enabled
+
+
+def renew_noise(module: nn.Module) -> bool:
+    """Switch the noise of every ``NoiseLinearLayer`` in ``module`` on and draw it; returns whether there is one."""
+    layers = _noise_layers(module)
+    for layer in layers:
+        layer.enable_noise = True
+        layer.reset_noise()
+    return bool(layers)
+
+
+def _noise_layers(module: nn.Module) -> list[NoiseLinearLayer]:
+    return [layer for layer in module.modules() if isinstance(layer, NoiseLinearLayer)]
+
+
 def noise_block(
     in_channels: int,
     out_channels: int,

@@ -17,7 +17,7 @@ duel_ppo_league_config = dict(
         # Evaluations are against the opponent of the env that always goes towards the coin.
         eval_opponent="GREEDY",
         # Mean lead in coins.
-        stop_value=0.8,
+        stop_value=0.2,
     ),
     policy=dict(
         cuda=False,

@@ -498,3 +498,13 @@ def test_an_action_shape_of_one_entry_has_an_entropy():
     cfg = {"model": {"obs_shape": 4, "action_shape": [3]}}
     policy = DiscreteSACPolicy(deep_merge_dicts(DiscreteSACPolicy.default_config(), cfg))
     assert policy.learn_mode.get_attribute("target_entropy") == pytest.approx(0.98 * math.log(3))
+
+
+@pytest.mark.parametrize(("cls", "told"), [(SQNPolicy, 1), (DQNPolicy, 0)])
+def test_priorities_that_an_algorithm_does_not_give_are_told_once(cls, told, caplog):
+    cfg = deep_merge_dicts(cls.default_config(), {"priority": True, "model": {"obs_shape": 3, "action_shape": 2}})
+    policy = cls(cfg, enable_field=["learn"])
+    row = {"obs": torch.zeros(3), "next_obs": torch.ones(3), "action": torch.tensor([1]), "reward": torch.ones(1)}
+    for _ in range(2):
+        policy.learn_mode.forward([{**row, "done": False}] * 4)
+    assert caplog.text.count(f"policy.priority=True has no effect: {cls.__name__} gives no priorities") == told

@@ -10,6 +10,7 @@ The keys stand in ``policy.learn``:
 """
 
 import functools
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
@@ -22,6 +23,8 @@ from ding.torch_utils import SGD, Adam, RMSprop
 from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.torch_utils.threads import apply_fitted_num_threads
 from ding.utils.names import did_you_mean
+
+log = logging.getLogger(__name__)
 
 _AMP_TYPES = {"bfloat16": torch.bfloat16}
 _Optimizer = TypeVar("_Optimizer", Adam, RMSprop, SGD)
@@ -130,6 +133,8 @@ def learn_forward(policy: LearningPolicy) -> Callable[..., Any]:
         PolicyConfigError: an unknown ``learn.amp``.
     """
     forward = policy._compiled_updates.watched(policy._forward_learn)
+    if policy._get_attribute("cfg").get("priority"):
+        forward = _with_priorities(forward, type(policy).__name__)
     parts = [getattr(policy, attribute, None) for attribute in policy.learn_state.values()]
     scheduled: list[Any] = [part for part in parts if getattr(part, "schedule", None) is not None]
     amp = policy._get_attribute("cfg").get("learn", {}).get("amp")
@@ -143,6 +148,26 @@ def learn_forward(policy: LearningPolicy) -> Callable[..., Any]:
             result = forward(*args, **kwargs)
         for optimizer in scheduled:
             optimizer.schedule.step(optimizer)
+        return result
+
+    return learn
+
+
+def _with_priorities(forward: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """``forward``, with a warning after its first call if it returns no ``priority``, which a buffer draws by."""
+    is_known = False
+
+    @functools.wraps(forward)
+    def learn(*args: Any, **kwargs: Any) -> Any:
+        nonlocal is_known
+        result = forward(*args, **kwargs)
+        if not is_known:
+            is_known = True
+            logs = result if isinstance(result, list) else [result]
+            if not any("priority" in one for one in logs if isinstance(one, Mapping)):
+                log.warning(
+                    "policy.priority=True has no effect: %s gives no priorities, so all samples are drawn alike", name
+                )
         return result
 
     return learn

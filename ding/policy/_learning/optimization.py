@@ -116,6 +116,7 @@ class LearningPolicy(Protocol):
 
     learn_state: dict[str, str]
     _compiled_updates: CompiledUpdates
+    _gives_priorities: bool | None
 
     def _forward_learn(self, data: Any) -> Any:
         """One call of learning."""
@@ -134,7 +135,7 @@ def learn_forward(policy: LearningPolicy) -> Callable[..., Any]:
     """
     forward = policy._compiled_updates.watched(policy._forward_learn)
     if policy._get_attribute("cfg").get("priority"):
-        forward = _with_priorities(forward, type(policy).__name__)
+        forward = _with_priorities(forward, policy)
     parts = [getattr(policy, attribute, None) for attribute in policy.learn_state.values()]
     scheduled: list[Any] = [part for part in parts if getattr(part, "schedule", None) is not None]
     amp = policy._get_attribute("cfg").get("learn", {}).get("amp")
@@ -153,20 +154,19 @@ def learn_forward(policy: LearningPolicy) -> Callable[..., Any]:
     return learn
 
 
-def _with_priorities(forward: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _with_priorities(forward: Callable[..., Any], policy: LearningPolicy) -> Callable[..., Any]:
     """``forward``, with a warning after its first call if it returns no ``priority``, which a buffer draws by."""
-    is_known = False
 
     @functools.wraps(forward)
     def learn(*args: Any, **kwargs: Any) -> Any:
-        nonlocal is_known
         result = forward(*args, **kwargs)
-        if not is_known:
-            is_known = True
+        if policy._gives_priorities is None:
             logs = result if isinstance(result, list) else [result]
-            if not any("priority" in one for one in logs if isinstance(one, Mapping)):
+            policy._gives_priorities = any("priority" in one for one in logs if isinstance(one, Mapping))
+            if not policy._gives_priorities:
                 log.warning(
-                    "policy.priority=True has no effect: %s gives no priorities, so all samples are drawn alike", name
+                    "policy.priority=True has no effect: %s gives no priorities, so all samples are drawn alike",
+                    type(policy).__name__,
                 )
         return result
 

@@ -84,6 +84,8 @@ class Learning:
     _gamma: float
     _nstep: int
 
+    #: Whether learning gave priorities, where ``policy.priority`` asks for them; None before the first time.
+    _gives_priorities: bool | None = None
     #: Networks whose noise is drawn before each update.
     _noisy_networks: Sequence[torch.nn.Module] = ()
 

@@ -32,6 +32,7 @@ from ding.config.errors import (
 from ding.config.source import config_to_source, to_plain
 from ding.utils import did_you_mean, registries
 from ding.utils.file_helper import write_text
+from ding.utils.import_helper import import_yaml
 from ding.utils.own_code import OwnModule, execute, note_own_code
 
 
@@ -244,7 +245,7 @@ def read_config_yaml(path: str | os.PathLike[str]) -> EasyDict:
         ImportError: PyYAML is not installed.
         ConfigFileError: no such file, not valid yaml, or not a mapping.
     """
-    yaml = _yaml()
+    yaml = import_yaml()
     if not Path(path).is_file():
         raise ConfigNotFoundError(f"{path}: there is no such config file")
     try:
@@ -263,12 +264,5 @@ def save_config_yaml(config_: Mapping[str, Any], path: str | os.PathLike[str]) -
         ImportError: PyYAML is not installed.
         ConfigNotSerializableError: a value has no plain form.
     """
-    yaml = _yaml()
+    yaml = import_yaml()
     write_text(path, yaml.safe_dump(to_plain(config_), sort_keys=False))
-
-
-def _yaml() -> ModuleType:
-    try:
-        return importlib.import_module("yaml")
-    except ImportError as error:
-        raise ImportError("yaml configs need PyYAML: pip install pyyaml") from error

@@ -83,15 +83,32 @@ def set_host_port(cfg: EasyDict, coordinator_host: str | None, learner_host: Hos
     coordinator.host = coordinator_host or coordinator.get("host") or DEFAULT_HOST
     coordinator.port = checked_port(coordinator.get("port"), "system_config.coordinator.port")
     for kind, given in (("learner", learner_host), ("collector", collector_host)):
-        names = worker_names(cfg, kind)
         hosts = _hosts(given, f"{kind}_host")
-        addresses = EasyDict()
-        for name in names:
+        for name in worker_names(cfg, kind):
             section = cfg[name]
             section.host = (next(hosts) if hosts is not None else None) or section.get("host") or DEFAULT_HOST
             section.port = _ports(section, name)
-            addresses[name] = [name, section.host, section.port]
-        coordinator[kind] = addresses
+    return set_collector_interaction_for_coordinator(set_learner_interaction_for_coordinator(cfg))
+
+
+def set_learner_interaction_for_coordinator(cfg: EasyDict) -> EasyDict:
+    """Give the coordinator of a system config the address of each learner, or of the aggregator before it:
+    ``coordinator.learner[name] = [name, host, port]``.
+    """
+    addresses = EasyDict()
+    for index, name in enumerate(worker_names(cfg, "learner")):
+        place = cfg[f"learner_aggregator{index}"].slave if cfg[name].get("aggregator") else cfg[name]
+        addresses[name] = [name, place.host, place.port]
+    cfg.coordinator.learner = addresses
+    return cfg
+
+
+def set_collector_interaction_for_coordinator(cfg: EasyDict) -> EasyDict:
+    """Give the coordinator of a system config the address of each collector:
+    ``coordinator.collector[name] = [name, host, port]``.
+    """
+    names = worker_names(cfg, "collector")
+    cfg.coordinator.collector = EasyDict({name: [name, cfg[name].host, cfg[name].port] for name in names})
     return cfg
 
 
@@ -154,27 +171,40 @@ def parallel_transform_slurm(
     Raises:
         ConfigValueError: see ``set_system_cfg`` and ``set_host_port``.
     """
-    cfg = parallel_transform(cfg, coordinator_host, learner_node, collector_node)
+    cfg = EasyDict(cfg)
+    cfg.system = set_host_port_slurm(set_system_cfg(cfg), coordinator_host, learner_node, collector_node)
+    return cfg
+
+
+def set_host_port_slurm(
+    cfg: EasyDict, coordinator_host: str | None, learner_node: Hosts, collector_node: Hosts
+) -> EasyDict:
+    """Give every section of a system config its node, partition, host and port; see :func:`parallel_transform_slurm`.
+
+    Args:
+        cfg: what ``set_system_cfg`` returned.
+        coordinator_host, learner_node, collector_node: as in ``set_host_port``; a node is reached by its name.
+
+    Raises:
+        ConfigValueError: see ``set_host_port``.
+    """
+    cfg = set_host_port(cfg, coordinator_host, learner_node, collector_node)
     partition = os.environ.get("SLURM_JOB_PARTITION")
-    system = cfg.system
-    for name in worker_names(system, "learner") + worker_names(system, "collector"):
-        system[name].update(node=system[name].host, partition=partition)
-    for index, name in enumerate(worker_names(system, "learner")):
-        section = system[name]
+    for name in worker_names(cfg, "learner") + worker_names(cfg, "collector"):
+        cfg[name].update(node=cfg[name].host, partition=partition)
+    for index, name in enumerate(worker_names(cfg, "learner")):
+        section = cfg[name]
         if not section.multi_gpu:
             continue
         section.aggregator = True
-        ranks = {str(rank): [str(rank), section.host, port] for rank, port in enumerate(section.port)}
-        aggregator = EasyDict(
+        cfg[f"learner_aggregator{index}"] = EasyDict(
             master=dict(host=section.host, port=AGGREGATOR_PORT + 1 + 2 * index),
             slave=dict(host=section.host, port=AGGREGATOR_PORT + 2 * index),
-            learner=ranks,
+            learner={str(rank): [str(rank), section.host, port] for rank, port in enumerate(section.port)},
             node=section.host,
             partition=partition,
         )
-        system[f"learner_aggregator{index}"] = aggregator
-        system.coordinator.learner[name] = [name, aggregator.slave.host, aggregator.slave.port]
-    return cfg
+    return set_learner_interaction_for_coordinator(cfg)
 
 
 def parallel_transform_k8s(
@@ -189,20 +219,37 @@ def parallel_transform_k8s(
         ConfigValueError: see ``set_system_cfg``; a port is no port.
     """
     cfg = EasyDict(cfg)
-    system = set_system_cfg(cfg)
-    result = EasyDict(coordinator=system.coordinator)
-    result.coordinator.host = K8S_HOST
-    result.coordinator.port = checked_port(coordinator_port, "coordinator_port") or K8S_COORDINATOR_PORT
+    system = set_host_port_k8s(set_system_cfg(cfg), coordinator_port, learner_port, collector_port)
+    cfg.system = EasyDict({key: system[key] for key in ("coordinator", "learner", "collector")})
+    cfg.system.coordinator.update(learner=EasyDict(), collector=EasyDict())
+    return cfg
+
+
+def set_host_port_k8s(
+    cfg: EasyDict,
+    coordinator_port: int | None = None,
+    learner_port: int | None = None,
+    collector_port: int | None = None,
+) -> EasyDict:
+    """Give every section of a system config its port, and add ``learner`` and ``collector``, the templates of pods.
+
+    Args:
+        cfg: what ``set_system_cfg`` returned.
+        coordinator_port, learner_port, collector_port: 22273, 22271 and 22270 where None.
+
+    Raises:
+        ConfigValueError: a port is no port.
+    """
+    cfg.coordinator.host = K8S_HOST
+    cfg.coordinator.port = checked_port(coordinator_port, "coordinator_port") or K8S_COORDINATOR_PORT
     for kind, given, default in (
         ("learner", learner_port, K8S_LEARNER_PORT),
         ("collector", collector_port, K8S_COLLECTOR_PORT),
     ):
-        template = system[worker_names(system, kind)[0]]
-        template.host = K8S_HOST
-        template.port = checked_port(given, f"{kind}_port") or default
-        result[kind] = template
-        result.coordinator[kind] = EasyDict()
-    cfg.system = result
+        names = worker_names(cfg, kind)
+        for name in names:
+            cfg[name].port = checked_port(given, f"{kind}_port") or default
+        cfg[kind] = EasyDict({**deepcopy(cfg[names[0]]), "host": K8S_HOST})
     return cfg
 
 

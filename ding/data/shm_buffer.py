@@ -43,6 +43,10 @@ class ShmBuffer:
             raise AssertionError(f"ShmBuffer.fill takes an array, got {type(src_arr).__name__}")
         self._array()[...] = src_arr
 
+    def fits(self, array: object) -> bool:
+        """Return whether this is an array of the dtype and shape."""
+        return isinstance(array, np.ndarray) and (array.dtype, array.shape) == (self.dtype, self.shape)
+
     def get(self) -> "np.ndarray | torch.Tensor":
         """Read the array."""
         array = self._array().copy() if self.copy_on_get else self._array()
@@ -84,3 +88,11 @@ class ShmBufferContainer:
     def get(self) -> Any:
         """Read the arrays in the same form."""
         return self._parts.get() if isinstance(self._parts, ShmBuffer) else {k: p.get() for k, p in self._parts.items()}
+
+    def fits(self, data: object) -> bool:
+        """Return whether these are arrays of the dtypes and shapes, in the same form."""
+        if isinstance(self._parts, ShmBuffer):
+            return self._parts.fits(data)
+        if not isinstance(data, Mapping) or data.keys() != self._parts.keys():
+            return False
+        return all(part.fits(data[key]) for key, part in self._parts.items())

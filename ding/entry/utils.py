@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
@@ -10,7 +11,7 @@ from ding.data.roles import Buffer, EnvManager
 from ding.entry.serial.parts import Collector
 from ding.policy import Policy
 from ding.policy.policy_factory import warm_up_mode
-from ding.worker import BaseSerialCommander
+from ding.worker import BaseSerialCommander, IMetric
 
 
 def random_collect(
@@ -68,3 +69,24 @@ def mark_warm_up(ori_data: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for sample in ori_data:
         sample["warm_up"] = True
     return ori_data
+
+
+class AccMetric(IMetric):
+    """Accuracy of DI-engine's supervised example: the rows whose logits sum up to the label.
+
+    It is for outputs with one number per row. For logits of classes write a metric of your own that compares their
+    ``argmax``.
+    """
+
+    def eval(self, inputs: dict[str, torch.Tensor], label: torch.Tensor) -> dict[str, float]:
+        """Return ``{'Acc': share of rows}``; ``inputs['logit']`` is ``[B, N]``, ``label`` ``[B]``."""
+        return {"Acc": (inputs["logit"].sum(dim=1) == label).float().mean().item()}
+
+    def reduce_mean(self, inputs: list[dict[str, float]]) -> dict[str, float]:
+        """Return the mean over batches."""
+        return {"Acc": sum(one["Acc"] for one in inputs) / len(inputs)}
+
+    def gt(self, metric1: dict[str, float], metric2: dict[str, float] | float | None) -> bool:
+        """Return whether ``metric1`` is above ``metric2``, a metric or a number; True where that is None."""
+        limit = metric2["Acc"] if isinstance(metric2, dict) else metric2
+        return limit is None or metric1["Acc"] > limit

@@ -39,6 +39,14 @@ from ding.utils.import_helper import try_import_link as try_import_link
 from ding.utils.import_helper import try_import_mc as try_import_mc
 from ding.utils.import_helper import try_import_redis as try_import_redis
 from ding.utils.import_helper import try_import_rediscluster as try_import_rediscluster
+from ding.utils.k8s_helper import DEFAULT_K8S_AGGREGATOR_SLAVE_PORT as DEFAULT_K8S_AGGREGATOR_SLAVE_PORT
+from ding.utils.k8s_helper import DEFAULT_K8S_COLLECTOR_PORT as DEFAULT_K8S_COLLECTOR_PORT
+from ding.utils.k8s_helper import DEFAULT_K8S_COORDINATOR_PORT as DEFAULT_K8S_COORDINATOR_PORT
+from ding.utils.k8s_helper import DEFAULT_K8S_LEARNER_PORT as DEFAULT_K8S_LEARNER_PORT
+from ding.utils.k8s_helper import K8sLauncher as K8sLauncher
+from ding.utils.k8s_helper import exist_operator_server as exist_operator_server
+from ding.utils.k8s_helper import get_operator_server_kwargs as get_operator_server_kwargs
+from ding.utils.k8s_helper import pod_exec_command as pod_exec_command
 from ding.utils.limited_space import LimitedSpaceContainer as LimitedSpaceContainer
 from ding.utils.lock_helper import FcntlContext as FcntlContext
 from ding.utils.lock_helper import LockContext as LockContext
@@ -59,6 +67,7 @@ from ding.utils.minibatches import split_data_generator as split_data_generator
 from ding.utils.names import did_you_mean as did_you_mean
 from ding.utils.names import nearest as nearest
 from ding.utils.normalizer_helper import DatasetNormalizer as DatasetNormalizer
+from ding.utils.orchestrator_launcher import OrchestratorLauncher as OrchestratorLauncher
 from ding.utils.profiler_helper import Profiler as Profiler
 from ding.utils.profiler_helper import register_profiler as register_profiler
 from ding.utils.profiler_helper import write_profile as write_profile
@@ -115,6 +124,9 @@ from ding.utils.seed import set_pkg_seed as set_pkg_seed
 from ding.utils.segment_tree import MinSegmentTree as MinSegmentTree
 from ding.utils.segment_tree import SegmentTree as SegmentTree
 from ding.utils.segment_tree import SumSegmentTree as SumSegmentTree
+from ding.utils.slurm_helper import find_free_port_slurm as find_free_port_slurm
+from ding.utils.slurm_helper import node_to_host as node_to_host
+from ding.utils.slurm_helper import node_to_partition as node_to_partition
 from ding.utils.system_helper import PropagatingThread as PropagatingThread
 from ding.utils.system_helper import find_free_port as find_free_port
 from ding.utils.system_helper import get_ip as get_ip

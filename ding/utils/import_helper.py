@@ -93,6 +93,18 @@ def install_line(extra: str) -> str:
     return f"pip install {' '.join(map(repr, named))}" if named else f"pip install 'ding[{extra}]'"
 
 
+def import_yaml() -> ModuleType:
+    """Return PyYAML, which nothing but files in yaml needs.
+
+    Raises:
+        ImportError: it is not installed; the message says how to install it.
+    """
+    try:
+        return importlib.import_module("yaml")
+    except ImportError as error:
+        raise ImportError("yaml files need PyYAML: pip install pyyaml") from error
+
+
 def _try_import(module: str) -> ModuleType | None:
     try:
         return importlib.import_module(module)

@@ -23,6 +23,11 @@ from ding.config.utils import (
     parallel_transform,
     parallel_transform_k8s,
     parallel_transform_slurm,
+    set_collector_interaction_for_coordinator,
+    set_host_port_k8s,
+    set_host_port_slurm,
+    set_learner_interaction_for_coordinator,
+    set_system_cfg,
 )
 from ding.utils import (
     COMM_COLLECTOR_REGISTRY,
@@ -185,6 +190,20 @@ def test_the_transforms_alone(configs):
     assert parallel_transform(whole).system.coordinator.host == "127.0.0.1"
     assert parallel_transform_slurm(whole, learner_node=["a"]).system.learner0.node == "a"
     assert parallel_transform_k8s(whole).system.coordinator.host == "0.0.0.0"
+
+
+def test_the_functions_that_the_transforms_consist_of(configs):
+    main, create, system = configs
+    system.update(comm_learner=create.comm_learner, comm_collector=create.comm_collector)
+    whole = EasyDict(main=main, system=system)
+    shaped = set_host_port_k8s(set_system_cfg(whole), learner_port=5000)
+    assert [shaped[name].port for name in ("learner0", "learner", "collector1")] == [5000, 5000, 22270]
+    shaped.learner0.host, shaped.collector0.host, shaped.collector1.host = "a", "b", "c"
+    for give in (set_learner_interaction_for_coordinator, set_collector_interaction_for_coordinator):
+        assert give(shaped) is shaped
+    assert shaped.coordinator.learner == {"learner0": ["learner0", "a", 5000]}
+    assert shaped.coordinator.collector.collector1 == ["collector1", "c", 22270]
+    assert set_host_port_slurm(set_system_cfg(whole), None, ["n"], None).learner0.node == "n"
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,10 @@ def test_everything_is_there_or_known_as_not_built(package) -> None:
         ("from ding.entry import serial_pipeline_dream", "model-based learning"),
         ("import ding.hpc_rl", "hpc_rl"),
         ("from ding.example.dqn import main", "the folder examples/ of the repository"),
-        ("from ding.config.example.DQN import gym_lunarlander_v2", "supported_env_cfg"),
-        ("import ding.config.example.DQN.gym_lunarlander_v2", "supported_env_cfg"),
         ("from ding.framework.middleware import qgpo_offline_data_fetcher", "QGPO"),
         ("from ding.framework.middleware.functional.logger import action_prob", "small helpers"),
         ("from ding.rl_utils.gae import shape_fn_gae", "hpc_rl"),
-        ("from ding.utils.file_helper import save_file_redis", "redis"),
+        ("from ding.utils.file_helper import save_file_ceph", "ceph"),
         ("from ding.policy.fqf import compute_grad_norm", "small helpers"),
         ("from ding.utils import POLICY_REGISTRY; POLICY_REGISTRY['dreamer']", "model-based learning"),
         ("from ding.utils import MODEL_REGISTRY; MODEL_REGISTRY.build('hpt')", "HPT"),
@@ -84,7 +82,7 @@ def test_names_of_di_engine_are_found_from_the_first_import_on() -> None:
     """The finder was installed by ``ding.utils``, too late for modules that a package imports before it."""
     code = "import ding\nimport ding.hpc_rl"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr.splitlines()[-1].endswith("the CUDA kernels of hpc_rl, which is not built")
+    assert "the CUDA kernels of hpc_rl" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("name", MOVED)

@@ -62,4 +62,4 @@ supported_env_cfg: dict[str, EasyDict] = {
     "SpaceInvadersNoFrameskip-v4": _atari("SpaceInvadersNoFrameskip-v4", 1e10, 1000000, 400000),
 }  # fmt: skip
 
-supported_env: dict[str, EnvFactory] = factories(supported_env_cfg)
+supported_env: dict[str, EnvFactory] = factories(__name__, supported_env_cfg)

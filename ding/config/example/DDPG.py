@@ -1,12 +1,32 @@
 """DDPG: what a config sets over the defaults, by id of the env."""
 
 from functools import partial
+from typing import Any
 
 from easydict import EasyDict
 
 from ding.config.example.envs import EnvFactory, control, factories
 
 _control = partial(control, "DDPG", "regression", twin_critic=False)
+
+
+def _robot(env_id: str, stop_value: float, env_num: int, sizes: tuple[int, int], **learn: Any) -> EasyDict:
+    return _control(
+        {"env_id": env_id, "stop_value": stop_value, "collector_env_num": env_num},
+        sizes,
+        256,
+        {
+            "update_per_collect": 1,
+            "batch_size": 256,
+            "learning_rate_actor": 0.001,
+            "learning_rate_critic": 0.001,
+            **learn,
+        },
+        random_collect_size=25000,
+        collect={"n_sample": 1, "noise_sigma": 0.1},
+        other={"replay_buffer": {"replay_buffer_size": 1000000}},
+    )
+
 
 supported_env_cfg: dict[str, EasyDict] = {
     "Pendulum-v1": _control(
@@ -45,30 +65,9 @@ supported_env_cfg: dict[str, EasyDict] = {
         collect={"n_sample": 64, "noise_sigma": 0.1},
         other={"replay_buffer": {"replay_buffer_size": 300000}},
     ),
-    "HalfCheetah-v5": _control(
-        {"env_id": "HalfCheetah-v5", "stop_value": 11000, "collector_env_num": 1},
-        (17, 6),
-        256,
-        {
-            "update_per_collect": 1,
-            "batch_size": 256,
-            "learning_rate_actor": 0.001,
-            "learning_rate_critic": 0.001,
-            "ignore_done": True,
-        },
-        random_collect_size=25000,
-        collect={"n_sample": 1, "noise_sigma": 0.1},
-        other={"replay_buffer": {"replay_buffer_size": 1000000}},
-    ),
-    "Hopper-v5": _control(
-        {"env_id": "Hopper-v5", "stop_value": 6000, "collector_env_num": 1},
-        (11, 3),
-        256,
-        {"update_per_collect": 1, "batch_size": 256, "learning_rate_actor": 0.001, "learning_rate_critic": 0.001},
-        random_collect_size=25000,
-        collect={"n_sample": 1, "noise_sigma": 0.1},
-        other={"replay_buffer": {"replay_buffer_size": 1000000}},
-    ),
+    "HalfCheetah-v5": _robot("HalfCheetah-v5", 11000, 1, (17, 6), ignore_done=True),
+    "Hopper-v5": _robot("Hopper-v5", 6000, 1, (11, 3)),
+    "Walker2d-v5": _robot("Walker2d-v5", 6000, 1, (17, 6)),
 }
 
-supported_env: dict[str, EnvFactory] = factories(supported_env_cfg)
+supported_env: dict[str, EnvFactory] = factories(__name__, supported_env_cfg)

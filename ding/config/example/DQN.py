@@ -52,4 +52,4 @@ supported_env_cfg: dict[str, EasyDict] = {
     "SpaceInvadersNoFrameskip-v4": _atari("SpaceInvadersNoFrameskip-v4", 2000, replay(1, 0.05, 1000000, 400000), 100),
 }
 
-supported_env: dict[str, EnvFactory] = factories(supported_env_cfg)
+supported_env: dict[str, EnvFactory] = factories(__name__, supported_env_cfg)

@@ -4,7 +4,7 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.config.example.envs import EnvFactory, gym_env
+from ding.config.example.envs import EnvFactory, factories
 
 
 def _config(env_id: str, **policy: Any) -> EasyDict:
@@ -50,4 +50,4 @@ supported_env_cfg: dict[str, EasyDict] = {
     },
 }  # fmt: skip
 
-supported_env: dict[str, EnvFactory] = dict.fromkeys(supported_env_cfg, gym_env)
+supported_env: dict[str, EnvFactory] = factories(__name__, supported_env_cfg)

@@ -64,4 +64,4 @@ supported_env_cfg: dict[str, EasyDict] = {
     "SpaceInvadersNoFrameskip-v4": _busy_game("SpaceInvadersNoFrameskip-v4", 24, 0.03),
 }  # fmt: skip
 
-supported_env: dict[str, EnvFactory] = factories(supported_env_cfg)
+supported_env: dict[str, EnvFactory] = factories(__name__, supported_env_cfg)

@@ -1,12 +1,34 @@
 """SAC: what a config sets over the defaults, by id of the env."""
 
 from functools import partial
+from typing import Any
 
 from easydict import EasyDict
 
 from ding.config.example.envs import EnvFactory, control, factories
 
 _control = partial(control, "SAC", "reparameterization")
+
+
+def _robot(env_id: str, stop_value: float, env_num: int, sizes: tuple[int, int], **learn: Any) -> EasyDict:
+    return _control(
+        {"env_id": env_id, "stop_value": stop_value, "collector_env_num": env_num},
+        sizes,
+        256,
+        {
+            "update_per_collect": 1,
+            "batch_size": 256,
+            "learning_rate_q": 0.001,
+            "learning_rate_policy": 0.001,
+            "learning_rate_alpha": 0.0003,
+            "auto_alpha": False,
+            **learn,
+        },
+        random_collect_size=10000,
+        collect={"n_sample": 1},
+        other={"replay_buffer": {"replay_buffer_size": 1000000}},
+    )
+
 
 supported_env_cfg: dict[str, EasyDict] = {
     "Pendulum-v1": _control(
@@ -57,39 +79,9 @@ supported_env_cfg: dict[str, EasyDict] = {
         collect={"n_sample": 64},
         other={"replay_buffer": {"replay_buffer_size": 300000}},
     ),
-    "HalfCheetah-v5": _control(
-        {"env_id": "HalfCheetah-v5", "stop_value": 12000, "collector_env_num": 1},
-        (17, 6),
-        256,
-        {
-            "update_per_collect": 1,
-            "batch_size": 256,
-            "learning_rate_q": 0.001,
-            "learning_rate_policy": 0.001,
-            "learning_rate_alpha": 0.0003,
-            "auto_alpha": False,
-            "ignore_done": True,
-        },
-        random_collect_size=10000,
-        collect={"n_sample": 1},
-        other={"replay_buffer": {"replay_buffer_size": 1000000}},
-    ),
-    "Hopper-v5": _control(
-        {"env_id": "Hopper-v5", "stop_value": 6000, "collector_env_num": 8},
-        (11, 3),
-        256,
-        {
-            "update_per_collect": 1,
-            "batch_size": 256,
-            "learning_rate_q": 0.001,
-            "learning_rate_policy": 0.001,
-            "learning_rate_alpha": 0.0003,
-            "auto_alpha": False,
-        },
-        random_collect_size=10000,
-        collect={"n_sample": 1},
-        other={"replay_buffer": {"replay_buffer_size": 1000000}},
-    ),
+    "HalfCheetah-v5": _robot("HalfCheetah-v5", 12000, 1, (17, 6), ignore_done=True),
+    "Hopper-v5": _robot("Hopper-v5", 6000, 8, (11, 3)),
+    "Walker2d-v5": _robot("Walker2d-v5", 6000, 8, (17, 6)),
 }
 
-supported_env: dict[str, EnvFactory] = factories(supported_env_cfg)
+supported_env: dict[str, EnvFactory] = factories(__name__, supported_env_cfg)

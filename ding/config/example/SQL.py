@@ -18,4 +18,4 @@ supported_env_cfg: dict[str, EasyDict] = {
     ),
 }
 
-supported_env: dict[str, EnvFactory] = factories(supported_env_cfg)
+supported_env: dict[str, EnvFactory] = factories(__name__, supported_env_cfg)

@@ -1,7 +1,10 @@
 """What the example configs share. Envs are made where they are asked for, as they lie above configs."""
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 from easydict import EasyDict
@@ -10,15 +13,40 @@ from ding.config.resolve import import_by_name
 
 EnvFactory = Callable[..., Any]
 
+# What DI-engine calls the module of an env, where it is not ``gym_`` and the id in lower case.
+_MODULE_NAMES = {
+    "LunarLander-v3": "gym_lunarlander_v2",
+    "LunarLanderContinuous-v3": "gym_lunarlandercontinuous_v2",
+    "HalfCheetah-v5": "gym_halfcheetah_v3",
+    "Hopper-v5": "gym_hopper_v3",
+    "Walker2d-v5": "gym_walker2d_v3",
+    "SpaceInvadersNoFrameskip-v4": "gym_spaceInvadersnoframeskip_v4",
+}
+
 
 def gym_env(cfg: Mapping[str, Any], seed_api: bool = True, caller: str = "collector", **kwargs: Any) -> Any:
     """Return ``ding.envs.gym_env.env(cfg, ...)``, the gymnasium env of ``cfg.env_id`` for the workers."""
     return import_by_name("ding.envs.gym_env", "env")(cfg, seed_api=seed_api, caller=caller, **kwargs)
 
 
-def factories(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, EnvFactory]:
-    """Return the factory of each env: called with section ``env`` of its config."""
-    return {env_id: partial(gym_env, **cfg["env"].get("env_kwargs", {})) for env_id, cfg in configs.items()}
+def factories(algorithm: str, configs: Mapping[str, EasyDict]) -> dict[str, EnvFactory]:
+    """Return the factory of each env: called with section ``env`` of its config.
+
+    Each env gets a module below that of the algorithm, as in DI-engine: ``gym_lunarlander_v2`` with ``cfg`` and
+    ``env``, the config and the factory.
+
+    Args:
+        algorithm: ``__name__`` of the module of the configs.
+        configs: by id of the env.
+    """
+    makers = {env_id: partial(gym_env, **cfg.get("env", {}).get("env_kwargs", {})) for env_id, cfg in configs.items()}
+    for env_id, cfg in configs.items():
+        name = _MODULE_NAMES.get(env_id) or f"gym_{env_id.lower().replace('-', '_')}"
+        module = ModuleType(f"{algorithm}.{name}", f"The example config of {env_id}.")
+        vars(module).update(cfg=cfg, env=makers[env_id], __spec__=ModuleSpec(module.__name__, None))
+        setattr(sys.modules[algorithm], name, module)
+        sys.modules[module.__name__] = module
+    return dict(makers)
 
 
 def example(

@@ -14,6 +14,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.config.overrides import apply_overrides
 from ding.config.own.reading import build_network, read_run_config
+from ding.entry.predefined_config import predefined_config_path
 from ding.entry.view.experiment import config_file, experiment_of, seed_folder
 from ding.utils import did_you_mean, registries
 from ding.utils.checkpoint import is_checkpoint_folder
@@ -232,15 +233,11 @@ def _config_path(options: Options) -> tuple[Path, bool]:
             return config_file(experiment), True
     if options.env is None or options.policy is None:
         raise ConfigValueError("which config? give -c FILE, or -e ENV and -p POLICY for one of configs/")
-    import ding
-
-    name = f"{options.env}_{options.policy}_config.py"
-    roots = (Path.cwd(), Path(ding.__file__).resolve().parents[1])
-    for root in roots:
-        path = root / "configs" / options.env / name
-        if path.is_file():
-            return path, False
-    raise ConfigValueError(f"-e {options.env} -p {options.policy}: there is no configs/{options.env}/{name}")
+    path = predefined_config_path(options.env, options.policy)
+    if path is None:
+        name = f"configs/{options.env}/{options.env}_{options.policy}_config.py"
+        raise ConfigValueError(f"-e {options.env} -p {options.policy}: there is no {name}")
+    return path, False
 
 
 def _option(options: Options) -> str:

@@ -13,4 +13,5 @@ from ding.envs.env.env_implementation_check import check_reset as check_reset
 from ding.envs.env.env_implementation_check import check_space_dtype as check_space_dtype
 from ding.envs.env.env_implementation_check import check_step as check_step
 from ding.envs.env.env_implementation_check import demonstrate_correct_procedure as demonstrate_correct_procedure
+from ding.envs.env.env_info import BaseEnvInfo as BaseEnvInfo
 from ding.envs.env.making import make_gym_env as make_gym_env

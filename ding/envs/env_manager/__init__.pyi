@@ -15,3 +15,4 @@ from ding.envs.env_manager.gym_vector_env_manager import GymVectorEnvManager as 
 from ding.envs.env_manager.subprocess_env_manager import AsyncSubprocessEnvManager as AsyncSubprocessEnvManager
 from ding.envs.env_manager.subprocess_env_manager import SubprocessEnvManagerV2 as SubprocessEnvManagerV2
 from ding.envs.env_manager.subprocess_env_manager import SyncSubprocessEnvManager as SyncSubprocessEnvManager
+from ding.framework.env_supervisor import EnvSupervisor as EnvSupervisor

@@ -83,10 +83,10 @@ class BaseModelWrapper(IModelWrapper):
         return super().forward(*args, **kwargs)
 
 
-class TeacherNetwork(IModelWrapper):
+class TeacherNetworkWrapper(IModelWrapper):
     """Reserved name ``teacher``; cannot be built."""
 
-    def __init__(self, model: nn.Module | IModelWrapper) -> None:
+    def __init__(self, model: nn.Module | IModelWrapper, teacher_cfg: object) -> None:
         raise NotImplementedError("the model wrapper 'teacher' is not implemented")
 
 

@@ -11,7 +11,7 @@ from ding.model.wrapper._base import (
     HiddenStateWrapper,
     IModelWrapper,
     TargetNetworkWrapper,
-    TeacherNetwork,
+    TeacherNetworkWrapper,
 )
 from ding.model.wrapper._hybrid import (
     HybridArgmaxSampleWrapper,
@@ -32,8 +32,12 @@ from ding.model.wrapper._sample import (
     ReparamSampleWrapper,
 )
 from ding.model.wrapper._squashed import SquashedDeterministicSampleWrapper, SquashedSampleWrapper
+from ding.model.wrapper._transformer import (
+    TransformerInputWrapper,
+    TransformerMemoryWrapper,
+    TransformerSegmentWrapper,
+)
 from ding.utils import did_you_mean
-from ding.utils.original_names import missing_type
 
 __all__ = [
     "ActionNoiseWrapper",
@@ -56,7 +60,10 @@ __all__ = [
     "SquashedDeterministicSampleWrapper",
     "SquashedSampleWrapper",
     "TargetNetworkWrapper",
-    "TeacherNetwork",
+    "TeacherNetworkWrapper",
+    "TransformerInputWrapper",
+    "TransformerMemoryWrapper",
+    "TransformerSegmentWrapper",
     "model_wrap",
     "register_wrapper",
     "wrapper_name_map",
@@ -64,7 +71,7 @@ __all__ = [
 
 wrapper_name_map: dict[str, type[IModelWrapper]] = {
     "base": BaseModelWrapper,
-    "teacher": TeacherNetwork,
+    "teacher": TeacherNetworkWrapper,
     "argmax_sample": ArgmaxSampleWrapper,
     "hybrid_argmax_sample": HybridArgmaxSampleWrapper,
     "eps_greedy_sample": EpsGreedySampleWrapper,
@@ -83,6 +90,9 @@ wrapper_name_map: dict[str, type[IModelWrapper]] = {
     "action_noise": ActionNoiseWrapper,
     "target": TargetNetworkWrapper,
     "hidden_state": HiddenStateWrapper,
+    "transformer_input": TransformerInputWrapper,
+    "transformer_memory": TransformerMemoryWrapper,
+    "transformer_segment": TransformerSegmentWrapper,
 }
 
 
@@ -110,9 +120,7 @@ def model_wrap(model: nn.Module | IModelWrapper, wrapper_name: str | None = None
         TypeError: no wrapper has that name.
     """
     if wrapper_name not in wrapper_name_map:
-        missing = missing_type("model_wrapper", str(wrapper_name))
-        hint = f" {missing}" if missing else did_you_mean(wrapper_name, wrapper_name_map)
-        raise TypeError(f"unknown model wrapper {wrapper_name!r}.{hint}")
+        raise TypeError(f"unknown model wrapper {wrapper_name!r}.{did_you_mean(wrapper_name, wrapper_name_map)}")
     if not isinstance(model, IModelWrapper):
         model = BaseModelWrapper(model)
         if wrapper_name == "base":

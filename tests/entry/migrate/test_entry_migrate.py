@@ -85,7 +85,7 @@ def test_what_does_not_exist_here_is_listed(folder) -> None:
     assert texts["6"].startswith("ding.policy has no 'DREAMERPolicy'")
     assert texts["6"].endswith("which is not built")
     assert texts["7"].endswith("which is not built")
-    assert texts["5"] == "ding.envs has no 'BaseEnvInfo'; the nearest name is 'BaseEnv'"
+    assert texts["5"] == "ding.envs has no 'BaseEnvs'; the nearest name is 'BaseEnv'"
     assert texts["8"].startswith("dizoo.smac.envs.smac_env: not part of this package")
     assert texts["9"] == "gymnasium.wrappers has no 'Monitor'"
 

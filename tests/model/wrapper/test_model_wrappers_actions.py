@@ -71,7 +71,7 @@ class TestBase:
             model_wrap(model, "base").forward(torch.randn(1, 4))
         assert calls == [1]
 
-    @pytest.mark.parametrize("name", ["argmax", None, "transformer_input", "transformer_segment", "transformer_memory"])
+    @pytest.mark.parametrize("name", ["argmax", None])
     def test_unknown_names(self, name):
         with pytest.raises(TypeError, match=repr(name)):
             model_wrap(DQN(4, 2), name)
@@ -80,7 +80,7 @@ class TestBase:
 
     def test_teacher(self):
         with pytest.raises(NotImplementedError, match="teacher"):
-            model_wrap(DQN(4, 2), "teacher")
+            model_wrap(DQN(4, 2), "teacher", teacher_cfg={})
 
     def test_register(self, monkeypatch):
         class Doubling(IModelWrapper):

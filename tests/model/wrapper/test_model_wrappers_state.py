@@ -1,10 +1,11 @@
-"""Target networks and hidden states."""
+"""Target networks, hidden states, and what feeds a transformer."""
 
 import pytest
 import torch
 from torch import nn
 
 from ding.model import DQN, DRQN, model_wrap
+from ding.torch_utils.network.gtrxl import GTrXL
 
 
 class Norm(nn.Module):
@@ -206,6 +207,63 @@ class TestHiddenState:
         wrapped.reset(data_id=[1])
 
 
-def test_wrappers_that_are_not_built_are_told():
-    with pytest.raises(TypeError, match=r"'transformer_input' belongs to the memory of transformers .* not built"):
-        model_wrap(torch.nn.Linear(1, 1), wrapper_name="transformer_input")
+class Twice(nn.Module):
+    """Returns twice the input, and the sum over time as its memory."""
+
+    def forward(self, x):
+        return {"logit": 2 * x, "memory": x.sum(dim=0), "note": len(x)}
+
+
+def test_transformer_input_feeds_a_window():
+    # The numbers of DI-engine.
+    wrapped = model_wrap(Twice(), "transformer_input", seq_len=3)
+    with pytest.raises(AssertionError, match="before the first use"):
+        wrapped.reset(data_id=[0])
+    windows = []
+    for value in range(1, 5):
+        output = wrapped.forward(torch.full((2, 2), float(value)))
+        assert output["logit"].tolist() == [[2 * value] * 2] * 2
+        windows.append(output["input_seq"])
+    assert [window[:, 0, 0].tolist() for window in windows] == [[1, 0, 0], [1, 2, 0], [1, 2, 3], [2, 3, 4]]
+    assert wrapped.memory_idx == [3, 3]
+    output = wrapped.forward(torch.full((1, 2), 9.0), data_id=[1])
+    assert output["logit"].tolist() == [[18, 18]]
+    assert wrapped.obs_memory[:, :, 0].tolist() == [[2, 3], [3, 4], [4, 9]]
+    assert wrapped.forward(torch.ones(2, 2), only_last_logit=False)["logit"].shape == (3, 2, 2)
+    wrapped.reset(data_id=[0])
+    assert wrapped.memory_idx == [0, 3]
+    assert wrapped.obs_memory[:, 0].eq(0).all()
+    with pytest.raises(ValueError, match=r"2 observations for the environments \[0\]"):
+        wrapped.forward(torch.ones(2, 2), data_id=[0])
+    wrapped.reset(input_obs=torch.ones(3, 4, 2))
+    assert wrapped.memory_idx == [0] * 4
+    wrapped.reset()
+    assert wrapped.obs_memory is None
+
+
+def test_transformer_segment_runs_pieces():
+    wrapped = model_wrap(Twice(), "transformer_segment", seq_len=3)
+    output = wrapped.forward(torch.arange(5.0).reshape(5, 1, 1))
+    assert output["logit"].flatten().tolist() == [0, 2, 4, 6, 8, 0]
+    assert output["memory"].tolist() == [[3], [7]]
+    assert output["note"] == 3
+
+
+def test_transformer_memory_belongs_to_the_wrapper(capsys):
+    sizes = dict(input_dim=4, head_dim=2, embedding_dim=4, head_num=1, mlp_num=1, layer_num=1, memory_len=3)
+    network = GTrXL(**sizes, use_embedding_layer=False)
+    wrapped = model_wrap(network, "transformer_memory", batch_size=2)
+    assert wrapped.memory.shape == (2, 3, 2, 4)
+    wrapped.forward(torch.ones(1, 2, 4))
+    wrapped.show_memory_occupancy()
+    assert capsys.readouterr().out == "Layer 0\n0 0 1\n0 0 1\n"
+    kept = wrapped.memory
+    network.reset_memory(batch_size=5)
+    network(torch.ones(1, 5, 4))
+    wrapped.forward(torch.ones(1, 2, 4))
+    torch.testing.assert_close(wrapped.memory[:, 1], kept[:, 2])
+    wrapped.memory = torch.ones(2, 3, 2, 4)
+    wrapped.reset(data_id=[1])
+    assert wrapped.memory[0, 0, :, 0].tolist() == [1, 0]
+    wrapped.reset()
+    assert wrapped.memory.eq(0).all()

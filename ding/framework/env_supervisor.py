@@ -1,0 +1,465 @@
+"""Envs as the workers of a supervisor, each in a process or a thread of its own: ``ding.envs.EnvSupervisor``.
+
+The env managers of ``create_env_manager`` are what the workers of this package use; this one is for scripts that send
+calls to envs and receive their results one by one.
+"""
+
+import enum
+import logging
+import math
+import queue
+import time
+from collections.abc import Callable, Mapping, Sequence, Sized
+from typing import Any, TypeVar
+
+import numpy as np
+from easydict import EasyDict
+from gymnasium import spaces
+
+from ding.data import BaseEnvTimestep, EnvBatch
+from ding.data.shm_buffer import ShmBufferContainer
+from ding.envs.env_manager.base_env_manager import EnvState
+from ding.framework.supervisor import ChildType, RecvPayload, SendPayload, Supervisor
+from ding.utils import make_key_as_identifier
+
+logger = logging.getLogger(__name__)
+
+SizedT = TypeVar("SizedT", bound=Sized)
+
+_CLOSE_TIMEOUT_S = 5.0
+_IN_MEMORY = "observation in shared memory"
+
+
+class EnvRetryType(str, enum.Enum):
+    """What is done before a reset is tried again: nothing, or a new env is made."""
+
+    RESET = "reset"
+    RENEW = "renew"
+
+
+class EnvSupervisor(Supervisor):
+    """Steps and resets several envs at once.
+
+    ``step`` and ``reset`` wait for the results; with ``block=False`` they return at once, and :meth:`recv` gets the
+    results in the order of their arrival. Other attributes of the envs are lists with the value of each.
+
+    Args:
+        type_: processes or threads.
+        env_fn: functions that make the envs, one each. The first is called once here, too, for the spaces.
+        retry_type: what is done before a reset that failed is tried again.
+        max_try: how often a reset is tried in a row; 1 by default.
+        max_retry: the same, under its older name.
+        auto_reset: whether an env is reset when its episode ends, or its step fails.
+        reset_timeout, step_timeout: seconds that a call may take; None: any time.
+        retry_waiting_time: seconds before a reset is tried again.
+        episode_num: episodes that each env plays before it is DONE.
+        shared_memory: whether observations come from processes through shared memory.
+        copy_on_get: whether they are copied from there; else the next observation of the env overwrites them.
+        kwargs: ignored with a warning.
+
+    Raises:
+        ValueError: there is no env.
+    """
+
+    def __init__(
+        self,
+        type_: ChildType = ChildType.PROCESS,
+        env_fn: Sequence[Callable[[], Any]] | None = None,
+        retry_type: EnvRetryType = EnvRetryType.RESET,
+        max_try: int | None = None,
+        max_retry: int | None = None,
+        auto_reset: bool = True,
+        reset_timeout: float | None = None,
+        step_timeout: float | None = None,
+        retry_waiting_time: float | None = None,
+        episode_num: float = math.inf,
+        shared_memory: bool = True,
+        copy_on_get: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(type_)
+        if not env_fn:
+            raise ValueError(f"env_fn must be functions that make envs, at least one, got {env_fn!r}")
+        if kwargs:
+            logger.warning("EnvSupervisor ignores the arguments %s", ", ".join(sorted(kwargs)))
+        if max_retry is not None:
+            logger.warning("max_retry of EnvSupervisor is called max_try now; it is the number of all tries")
+        self._retry_type = EnvRetryType(retry_type)
+        self._max_try = max_try or max_retry or 1
+        self._auto_reset = auto_reset
+        self._timeouts = {"reset": reset_timeout, "step": step_timeout}
+        self._retry_waiting_time = retry_waiting_time or 0.0
+        self._episode_num = episode_num
+        self._env_num = len(env_fn)
+        self._take_facts(env_fn[0])
+        in_memory = shared_memory and self._type is ChildType.PROCESS
+        self._buffers = [_buffer(self._observation_space, copy_on_get) if in_memory else None for _ in env_fn]
+        for one, buffer in zip(env_fn, self._buffers):
+            self.register(one, buffer, _move)
+        self._seeds: list[int | None] = [None] * self._env_num
+        self._dynamic_seed: bool | None = None
+        self._replay_paths: list[str | None] = [None] * self._env_num
+        self._reset_params: list[dict[str, Any]] = [{} for _ in env_fn]
+        self._forget()
+
+    def _take_facts(self, make: Callable[[], Any]) -> None:
+        env = make()
+        try:
+            env.reset()
+            self._observation_space: spaces.Space[Any] = env.observation_space
+            self._action_space: spaces.Space[Any] = env.action_space
+            self._reward_space: spaces.Space[Any] = env.reward_space
+        finally:
+            env.close()
+        self._env_ref = env
+
+    def _forget(self) -> None:
+        self._env_states = [EnvState.VOID] * self._env_num
+        self._episode_counts = [0] * self._env_num
+        self._failures = [0] * self._env_num
+        self._ready: dict[int, Any] = {}
+        # Of calls without a reply: the env, the method, and until when it may come.
+        self._open: dict[str | None, tuple[int, str, float | None]] = {}
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def env_num(self) -> int:
+        """Number of envs."""
+        return self._env_num
+
+    @property
+    def observation_space(self) -> spaces.Space[Any]:
+        """Of one env."""
+        return self._observation_space
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """Of one env."""
+        return self._action_space
+
+    @property
+    def reward_space(self) -> spaces.Space[Any]:
+        """Of one env."""
+        return self._reward_space
+
+    @property
+    def env_states(self) -> dict[int, EnvState]:
+        """The state of each env; VOID before :meth:`launch`."""
+        return dict(enumerate(self._env_states))
+
+    def env_state_done(self, env_id: int) -> bool:
+        """Return whether an env has played all its episodes."""
+        return self._env_states[env_id] is EnvState.DONE
+
+    @property
+    def done(self) -> bool:
+        """Whether all envs have."""
+        return all(state is EnvState.DONE for state in self._env_states)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the envs do not run."""
+        return not self._running
+
+    @property
+    def ready_obs_id(self) -> list[int]:
+        """The envs that wait for an action."""
+        return [env_id for env_id, state in enumerate(self._env_states) if state is EnvState.RUN]
+
+    @property
+    def ready_obs(self) -> np.ndarray | EasyDict:
+        """Their observations, ``[N, ...]`` or a tree of such arrays; an empty array if there are none."""
+        ready = {env_id: self._ready[env_id] for env_id in self.ready_obs_id}
+        columns = EnvBatch.from_dict(ready).columns if ready else np.array([])
+        return EasyDict(columns) if isinstance(columns, dict) else columns
+
+    @property
+    def method_name_list(self) -> list[str]:
+        """Methods of the envs that are called."""
+        return ["reset", "step", "seed", "close", "enable_save_replay"]
+
+    def __getattr__(self, key: str) -> list[Any]:
+        """The attribute of every env."""
+        if key.startswith("_") or not hasattr(self.__dict__.get("_env_ref"), key):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}, nor have its envs")
+        return super().__getattr__(key)
+
+    # ------------------------------------------------------------------ settings
+
+    def seed(self, seed: int | Sequence[int] | Mapping[int, int], dynamic_seed: bool | None = None) -> None:
+        """Set the seeds that the envs get at the next :meth:`launch`.
+
+        Args:
+            seed: of env 0, then ``seed + 1``, ...; or one for each env; or by env, where the others get none.
+            dynamic_seed: the second argument of ``env.seed``, where it is not None.
+
+        Raises:
+            AssertionError: another number of seeds than envs.
+            TypeError: none of these.
+        """
+        if isinstance(seed, (int, np.integer)):
+            self._seeds = [int(seed) + env_id for env_id in range(self._env_num)]
+        elif isinstance(seed, Mapping):
+            self._seeds = [seed.get(env_id) for env_id in range(self._env_num)]
+        elif isinstance(seed, Sequence) and not isinstance(seed, str):
+            self._seeds = list(self._one_each(seed, "seeds"))
+        else:
+            raise TypeError(f"seed must be an int, a list or a dict by env, got {seed!r}")
+        self._dynamic_seed = dynamic_seed
+
+    def enable_save_replay(self, replay_path: str | Sequence[str]) -> None:
+        """Have the envs save videos from the next :meth:`launch` on: in one folder, or in one each."""
+        several = [replay_path] * self._env_num if isinstance(replay_path, str) else replay_path
+        self._replay_paths = list(self._one_each(several, "replay paths"))
+
+    # ------------------------------------------------------------------ calls
+
+    def launch(
+        self, reset_param: Mapping[int, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | None = None,
+        block: bool = True,
+    ) -> None:  # fmt: skip
+        """Start the envs, seed them, and reset them; see :meth:`reset`.
+
+        Raises:
+            AssertionError: they run already, or ``reset_param`` has another number of entries.
+        """
+        if not self.closed:
+            raise AssertionError("the envs run already; close them first")
+        if reset_param is not None:
+            self._one_each(reset_param, "reset_param")
+        self.start_link()
+        self._forget()
+        self._env_states = [EnvState.INIT] * self._env_num
+        for env_id in range(self._env_num):
+            self._set_up(env_id)
+        self.reset(reset_param, block)
+
+    def _set_up(self, env_id: int) -> None:
+        seed, path = self._seeds[env_id], self._replay_paths[env_id]
+        if seed is not None:
+            self._call(env_id, "seed", seed, *([] if self._dynamic_seed is None else [self._dynamic_seed]))
+        if path is not None:
+            self._call(env_id, "enable_save_replay", path)
+
+    def reset(
+        self, reset_param: Mapping[int, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | None = None,
+        block: bool = True,
+    ) -> None:  # fmt: skip
+        """Reset all envs, or those of a dict.
+
+        An env in the middle of an episode that is saved as a video is left as it is, with a warning.
+
+        Args:
+            reset_param: keyword arguments of ``env.reset`` by env, which its later resets get, too.
+            block: wait for the results.
+
+        Raises:
+            AssertionError: the envs do not run, or a list has another number of entries.
+            RuntimeError: a reset failed ``max_try`` times; all envs are closed.
+        """
+        self._assert_running()
+        if isinstance(reset_param, Mapping):
+            given: dict[int, Mapping[str, Any] | None] = dict(reset_param)
+        else:
+            none: Sequence[Mapping[str, Any] | None] = [None] * self._env_num
+            given = dict(enumerate(none if reset_param is None else self._one_each(reset_param, "reset_param")))
+        for env_id, param in given.items():
+            if self._env_states[env_id] is EnvState.RUN and self._replay_paths[env_id] is not None:
+                logger.warning("env %d saves a video of its episode, and is not reset", env_id)
+                continue
+            if param is not None:
+                self._reset_params[env_id] = dict(param)
+            self._failures[env_id] = 0
+            self._send_reset(env_id)
+        if block:
+            self._wait_for_all()
+
+    def step(self, actions: Mapping[int, Any] | Sequence[Any], block: bool = True) -> list[EasyDict] | None:
+        """Do one step in each env that an action is for.
+
+        Args:
+            actions: by env, or in the order of the envs.
+            block: wait for the results, and for the resets after episodes that end.
+
+        Returns:
+            In the order of their arrival, trees with ``obs``, ``reward``, ``done``, ``info`` and ``env_id``; None
+            without ``block``. After an episode that ended, ``obs`` is its last one. A step that failed has
+            ``info.abnormal`` and ``info.err``, and None elsewhere; the env is reset.
+
+        Raises:
+            AssertionError: the envs do not run, or there are no actions.
+            RuntimeError: see :meth:`reset`.
+        """
+        self._assert_running()
+        by_env = actions if isinstance(actions, Mapping) else dict(enumerate(actions))
+        if not by_env:
+            raise AssertionError("step needs an action of at least one env, got none")
+        for env_id, action in by_env.items():
+            self._call(int(env_id), "step", action)
+        return [reply.data for reply in self._wait_for_all() if reply.method == "step"] if block else None
+
+    def recv(self, ignore_err: bool = False, timeout: float | None = None) -> RecvPayload:
+        """Return the next result of a step or reset: ``proc_id`` (the env), ``method``, ``data`` and ``err``.
+
+        Args:
+            ignore_err: return those that failed, too; they are skipped otherwise. The env is reset in either case.
+            timeout: in seconds, for each reply.
+
+        Raises:
+            RuntimeError: no result is to come; or see :meth:`reset`.
+            queue.Empty: none came within ``timeout`` seconds.
+        """
+        while True:
+            reply = self._take(self._next_reply(timeout))
+            if reply.method in self._timeouts and (ignore_err or reply.err is None):
+                return reply
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close the envs and end their processes or threads, within ``timeout`` seconds each; :meth:`launch` makes them
+        anew.
+        """
+        if self.closed:
+            return
+        payloads = [SendPayload(env_id, method="close") for env_id in range(self._env_num)]
+        for payload in payloads:
+            self.send(payload)
+        self.recv_all(payloads, ignore_err=True, timeout=_CLOSE_TIMEOUT_S if timeout is None else timeout)
+        super().shutdown(timeout)
+        self._forget()
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """As :meth:`close`."""
+        self.close(timeout)
+
+    # ------------------------------------------------------------------ replies
+
+    def _assert_running(self) -> None:
+        if self.closed:
+            raise AssertionError("the envs do not run; launch them first")
+
+    def _one_each(self, values: SizedT, what: str) -> SizedT:
+        if len(values) != self._env_num:
+            raise AssertionError(f"{what}: {len(values)} were given for {self._env_num} envs")
+        return values
+
+    def _call(self, env_id: int, method: str, *args: Any, **kwargs: Any) -> None:
+        payload = SendPayload(env_id, method=method, args=list(args), kwargs=kwargs)
+        limit = self._timeouts.get(method)
+        self._open[payload.req_id] = (env_id, method, None if limit is None else time.monotonic() + limit)
+        self.send(payload)
+
+    def _send_reset(self, env_id: int) -> None:
+        self._env_states[env_id] = EnvState.RESET
+        self._ready.pop(env_id, None)
+        self._call(env_id, "reset", **self._reset_params[env_id])
+
+    def _wait_for_all(self) -> list[RecvPayload]:
+        """Replies to the open calls, and to those that they cause."""
+        replies = []
+        while self._open:
+            replies.append(self._take(self._next_reply(None)))
+        return replies
+
+    def _next_reply(self, timeout: float | None) -> RecvPayload:
+        """The next reply to an open call; one with a TimeoutError where its time is over."""
+        while self._open:
+            ends = [end for *_, end in self._open.values() if end is not None]
+            left = max(0.0, min(ends) - time.monotonic()) if ends else None
+            waits = min((one for one in (left, timeout) if one is not None), default=None)
+            try:
+                reply = super().recv(ignore_err=True, timeout=waits)
+            except queue.Empty:
+                if waits == timeout and waits != left:
+                    raise
+                return self._expired(min(ends))
+            if reply.req_id in self._open:  # else it came after its time
+                del self._open[reply.req_id]
+                return reply
+        raise RuntimeError("no step or reset is under way whose result could be received")
+
+    def _expired(self, end: float) -> RecvPayload:
+        req_id = next(one for one, (*_, until) in self._open.items() if until == end)
+        env_id, method, _ = self._open.pop(req_id)
+        error = TimeoutError(f"{method} of env {env_id} took longer than {self._timeouts[method]} s")
+        return RecvPayload(env_id, req_id, method, err=error)
+
+    def _take(self, reply: RecvPayload) -> RecvPayload:
+        """Bring the state of the env up to date, and send what follows."""
+        env_id = reply.proc_id
+        if reply.extra == _IN_MEMORY:
+            obs = self._buffers[env_id].get()  # type: ignore[union-attr]
+            reply.data = obs if reply.method == "reset" else reply.data._replace(obs=obs)
+        if reply.method == "step":
+            reply.data = self._stepped(env_id, reply)
+        elif reply.method != "reset":
+            if reply.err is not None:
+                self.close()
+                raise reply.err
+        elif reply.err is not None:
+            self._retry(env_id, reply.err)
+        else:
+            self._failures[env_id] = 0
+            self._env_states[env_id] = EnvState.RUN
+            self._ready[env_id] = reply.data
+        return reply
+
+    def _stepped(self, env_id: int, reply: RecvPayload) -> EasyDict:
+        if reply.err is not None:
+            self._env_states[env_id] = EnvState.ERROR
+            self._send_reset(env_id)
+            failed = EasyDict(abnormal=True, err=reply.err)
+            return EasyDict(obs=None, reward=None, done=None, info=failed, env_id=np.int64(env_id))
+        obs, reward, done, info = reply.data
+        self._ready[env_id] = obs
+        if done:
+            self._episode_counts[env_id] += 1
+            if self._auto_reset and self._episode_counts[env_id] < self._episode_num:
+                self._send_reset(env_id)
+            else:
+                self._env_states[env_id] = EnvState.DONE
+        info = make_key_as_identifier(info) if isinstance(info, Mapping) else info
+        return EasyDict(obs=obs, reward=reward, done=np.bool_(done), info=info, env_id=np.int64(env_id))
+
+    def _retry(self, env_id: int, error: Exception) -> None:
+        self._failures[env_id] += 1
+        if self._failures[env_id] >= self._max_try:
+            self.close(_CLOSE_TIMEOUT_S)
+            text = f"env {env_id}: its reset failed, and max_try({self._max_try}) is reached; the last error: {error!r}"
+            raise RuntimeError(text) from error
+        time.sleep(self._retry_waiting_time)
+        if self._retry_type is EnvRetryType.RENEW:
+            self._children[env_id].restart()
+            self._set_up(env_id)
+        self._send_reset(env_id)
+
+
+def _buffer(space: spaces.Space[Any], copy_on_get: bool) -> ShmBufferContainer | None:
+    """Memory for the observations of a space, None for one without arrays."""
+    form = _form(space)
+    return None if form is None else ShmBufferContainer(*form, copy_on_get)
+
+
+def _form(space: spaces.Space[Any]) -> tuple[Any, Any] | None:
+    """Dtypes and shapes of a space."""
+    if isinstance(space, spaces.Dict):
+        parts = {key: _form(one) for key, one in space.spaces.items()}
+        if any(part is None for part in parts.values()):
+            return None
+        return {key: part[0] for key, part in parts.items() if part}, {
+            key: part[1] for key, part in parts.items() if part
+        }
+    if isinstance(space, (spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)):
+        return space.dtype, space.shape
+    return None
+
+
+def _move(reply: RecvPayload, buffer: ShmBufferContainer) -> None:
+    """In the process of an env: put the observation of a reply into shared memory, where it fits exactly."""
+    if reply.method not in ("reset", "step"):
+        return
+    timestep = None if reply.method == "reset" else BaseEnvTimestep(*reply.data)
+    obs = reply.data if timestep is None else timestep.obs
+    if buffer.fits(obs):
+        buffer.fill(obs)
+        reply.data, reply.extra = timestep and timestep._replace(obs=None), _IN_MEMORY

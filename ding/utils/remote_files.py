@@ -1,0 +1,101 @@
+"""Files by path and values in redis, as DI-engine's ``file_helper`` reads them.
+
+Values have the format of :func:`ding.utils.save_file`: tensors and plain containers, read without running what is in
+them. The addresses of servers come from ``REDIS_URL`` and ``REDIS_CLUSTER_URL``.
+"""
+
+import os
+from typing import Protocol
+
+from ding.utils import _plain_data
+from ding.utils.file_helper import read_file
+from ding.utils.import_helper import require_extra
+from ding.utils.import_helper import try_import_redis as get_redis_package
+from ding.utils.import_helper import try_import_rediscluster as get_rediscluster_package
+
+__all__ = [
+    "get_redis_package",
+    "get_rediscluster_package",
+    "read_from_file",
+    "read_from_path",
+    "read_from_redis",
+    "read_from_rediscluster",
+    "save_file_redis",
+    "save_file_rediscluster",
+]
+
+
+class _Client(Protocol):
+    def get(self, name: str) -> bytes | None: ...
+
+    def set(self, name: str, value: bytes) -> object: ...
+
+
+def read_from_file(path: str) -> object:
+    """Return what :func:`ding.utils.read_file` reads; other pickles are refused.
+
+    Raises:
+        FileRefusedError: the file is damaged, or holds something else than tensors and plain containers.
+    """
+    return read_file(path)
+
+
+def read_from_path(path: str) -> object:
+    """Return what :func:`read_from_file` does; a path in ceph is refused.
+
+    Raises:
+        FileRefusedError: see :func:`read_from_file`.
+        ValueError: the path begins with ``s3:``.
+    """
+    return read_file(path)
+
+
+def read_from_redis(path: str) -> object:
+    """Return the value of a key of the redis server at ``REDIS_URL`` (``redis://127.0.0.1:6379/0``).
+
+    Raises:
+        KeyError: there is no such key.
+        ImportError: the package ``redis`` is missing; the message says how to install it.
+        redis.exceptions.ConnectionError: there is no server.
+    """
+    return _loaded(_redis().get(path), path)
+
+
+def save_file_redis(path: str, data: object) -> None:
+    """Set a key of the server of :func:`read_from_redis`.
+
+    Raises:
+        TypeError: something in ``data`` has no safe form; the message says where.
+        ImportError, redis.exceptions.ConnectionError: see :func:`read_from_redis`.
+    """
+    _redis().set(path, _plain_data.dumps(data))
+
+
+def read_from_rediscluster(path: str) -> object:
+    """Return the value of a key of the redis cluster of which ``REDIS_CLUSTER_URL`` names a node
+    (``redis://127.0.0.1:7000``); raises as :func:`read_from_redis`.
+    """
+    return _loaded(_cluster().get(path), path)
+
+
+def save_file_rediscluster(path: str, data: object) -> None:
+    """Set a key of the cluster of :func:`read_from_rediscluster`; raises as :func:`save_file_redis`."""
+    _cluster().set(path, _plain_data.dumps(data))
+
+
+def _redis() -> _Client:
+    url = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+    client: _Client = require_extra("redis", "redis").Redis.from_url(url)
+    return client
+
+
+def _cluster() -> _Client:
+    url = os.environ.get("REDIS_CLUSTER_URL", "redis://127.0.0.1:7000")
+    client: _Client = require_extra("redis", "redis").cluster.RedisCluster.from_url(url)
+    return client
+
+
+def _loaded(raw: bytes | None, path: str) -> object:
+    if raw is None:
+        raise KeyError(f"redis has no key {path!r}")
+    return _plain_data.loads(raw)

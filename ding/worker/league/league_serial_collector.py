@@ -32,7 +32,8 @@ class LeagueSerialCollector(SerialCollector):
     The learning policy is player 0; the environments are those of
     :class:`~ding.worker.BattleSampleSerialCollector`. The steps of a snapshot are not recorded; where the policy plays
     itself, those of both players are. The results go to the league, which takes a snapshot when one is due: a file in
-    ``<exp_name>/league``. Their number and the results belong to the state of the collector.
+    ``<exp_name>/league``, unless ``league.path_policy`` names another folder. Their number and the results belong to
+    the state of the collector.
 
     Raises:
         RuntimeError: the run has several processes, of which each would have a league of its own.
@@ -62,7 +63,10 @@ class LeagueSerialCollector(SerialCollector):
         check_choice("collector.frozen_players", self._explores, ("eval", "collect"))
         self._folder = os.path.join(exp_name, "league")
         self._snapshot: CollectMode | EvalMode | None = None
-        league = deep_merge_dicts(OneVsOneLeague.default_config(), cfg.get("league", {}))
+        # Snapshots belong to the run: in a shared folder, runs would play against each other's.
+        league = deep_merge_dicts(
+            {**OneVsOneLeague.default_config(), "path_policy": self._folder}, cfg.get("league", {})
+        )
         if league["use_pretrain"]:
             raise ValueError("collector.league.use_pretrain: let the learner load the weights (load_ckpt_before_run)")
         self._league = create_league(league, self._save_weights)
@@ -163,6 +167,6 @@ class LeagueSerialCollector(SerialCollector):
     def _save_weights(self, source: str, target: str) -> None:
         """Write the weights of the learning policy, the only one that changes, to the file of a snapshot."""
         assert self._log is not None
-        os.makedirs(self._folder, exist_ok=True)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         save_file(target, self._policies[0].state_dict())
         self._log.text.info(f"{self._instance_name}: snapshot {target}")

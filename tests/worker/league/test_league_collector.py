@@ -1,5 +1,7 @@
 """The collector of a league: who plays whom, whose steps come back, what is counted and kept."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +87,8 @@ def test_games_against_a_snapshot(frozen):
     collector.collect(2, train_iter=20, policy_kwargs=greedy)
     (former,) = collector.league.historical_players
     assert former.total_agent_step == 20
+    # In the folder of this run, and not where other runs look for theirs.
+    assert [path.as_posix() for path in Path().rglob("*.pth")] == ["exp/league/naive_sp_player_default_0_ckpt_20.pth"]
     assert set(actions(env)) == {(0, 0)}
     # The policy learns on; the snapshot stays as it was, and leaves no samples.
     prefer(policy, 1)

@@ -105,17 +105,18 @@ class WorldModel(ABC):
 
     @abstractmethod
     def eval(self, env_buffer: Buffer, envstep: int, train_iter: int) -> Any:
-        """Measure how well the newest transitions of ``env_buffer`` are predicted, and log it."""
+        """Measure how well transitions of ``env_buffer`` are predicted, and log it."""
 
     @abstractmethod
     def step(
-        self, obs: torch.Tensor, action: torch.Tensor, **kwargs: Any
+        self, obs: torch.Tensor, action: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return reward ``[N]``, next observation ``[N, O]`` and done ``[N]`` (bool or float) of N steps.
 
         Args:
             obs: float32 ``[N, O]``.
             action: ``[N, A]`` or ``[N]``.
+            args, kwargs: further arguments of a subclass.
         """
 
     def training_state(self) -> StateDict:

@@ -1,0 +1,183 @@
+"""MBPO's ensemble against DI-engine's numbers: one step, a training, an evaluation."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from ding.config import ConfigValueError
+from ding.world_model import create_world_model
+from ding.world_model.model.ensemble import EnsembleFC, EnsembleModel, StandardScaler
+from tests.world_model.golden import Env, InOrder, Scalars, fill, transitions, wave
+
+MODEL = {
+    "ensemble_size": 3, "elite_size": 2, "state_size": 3, "action_size": 1, "hidden_size": 6, "use_decay": True,
+    "batch_size": 4, "holdout_ratio": 0.25, "max_epochs_since_update": 1,
+}  # fmt: skip
+
+
+def mbpo(env=None, writer=None, **model):
+    cfg = {"type": "mbpo", "cuda": False, "eval_freq": 6, "model": {**MODEL, **model}}
+    return create_world_model(cfg, Env() if env is None else env, writer)
+
+
+def filled(**kwargs):
+    model = mbpo(**kwargs)
+    fill(model, 0.5)
+    model.ensemble_model.max_logvar.data.fill_(0.5)
+    model.ensemble_model.min_logvar.data.fill_(-10)
+    return model
+
+
+@pytest.fixture
+def no_shuffling(monkeypatch):
+    """Each member learns the rows in the order in which they come."""
+    monkeypatch.setattr(torch, "rand", lambda members, rows, device: torch.arange(rows).expand(members, rows))
+
+
+def test_the_ensemble_learns_as_that_of_di_engine():
+    model = EnsembleModel(3, 1, 1, 3, hidden_size=6, use_decay=True)
+    fill(model, 0.5)
+    model.max_logvar.data.fill_(0.5)
+    model.min_logvar.data.fill_(-10)
+    x, labels, losses = wave((3, 4, 4), 0.1), wave((3, 4, 4), 0.5), []
+    for _ in range(3):
+        loss, mse = model.loss(*model(x, ret_log_var=True), labels)
+        losses.append([loss.item(), *mse.tolist()])
+        model.train(loss)
+    expected = [
+        [2.1683831, 0.9859743, 0.7542752, 0.5892074],
+        [2.1502306, 0.9796590, 0.7480747, 0.5873260],
+        [2.1322498, 0.9734056, 0.7419509, 0.5854748],
+    ]
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    assert sum(p.abs().sum().item() for p in model.parameters()) == pytest.approx(244.59236, rel=1e-5)
+    assert model(x)[1].flatten()[:3].tolist() == pytest.approx([0.8270, 0.9440, 0.9080], abs=1e-4)
+    assert model.train(False).training is False
+
+
+def test_names_and_sizes_of_the_state():
+    state = mbpo().state_dict()
+    shapes = {name: tuple(value.shape) for name, value in state.items()}
+    layers = {f"nn{i}": (4 if i == 1 else 6, 8 if i == 5 else 6) for i in range(1, 6)}
+    expected = {"ensemble_model.max_logvar": (1, 4), "ensemble_model.min_logvar": (1, 4)}
+    expected |= {f"ensemble_model.{name}.weight": (3, *size) for name, size in layers.items()}
+    expected |= {f"ensemble_model.{name}.bias": (3, 1, size[1]) for name, size in layers.items()}
+    assert shapes == {**expected, "scaler.std": (1, 4), "scaler.mu": (1, 4)}
+    assert sum(parameter.numel() for parameter in mbpo().parameters()) == 644
+
+
+def test_a_step_of_all_networks():
+    model = _with_elites([0, 2])
+    reward, next_obs, done = model.step(wave((3, 2, 3), 0.1), wave((3, 2, 1), 0.2), keep_ensemble=True)
+    expected = [[-0.694017, -0.686896], [-0.390303, -0.387077], [0.0588495, 0.0567651]]
+    np.testing.assert_allclose(reward.detach(), expected, rtol=1e-4)
+    assert next_obs.shape == (3, 2, 3)
+    assert done.tolist() == [[False, False], [False, False], [True, False]]
+
+
+def _with_elites(elites, **kwargs):
+    model = filled(**kwargs)
+    model.elite_model_idxes = elites
+    return model
+
+
+def test_each_row_of_a_step_is_predicted_by_one_elite():
+    model, obs, action = _with_elites([0, 2]), wave((4, 3), 0.1), wave((4, 1), 0.2)
+    reward, next_obs, done = model.step(obs, action)
+    each, each_obs, each_done = model.step(obs.expand(3, 4, 3), action.expand(3, 4, 1), keep_ensemble=True)
+    # DI-engine, which drew the members 0, 2, 2, 0.
+    np.testing.assert_allclose(
+        each[[0, 2, 2, 0], range(4)].detach(), [-0.694017, 0.059076, 0.0576427, -0.693626], rtol=1e-4
+    )
+    expected = [-0.702592, 0.183915, 0.983924, 0.711653, 0.032033, -0.662652, -1.01238, -1.16375]
+    np.testing.assert_allclose(each_obs[[0, 2, 2, 0], range(4)].detach().flatten()[:8], expected, rtol=1e-4)
+    assert each_done[[0, 2, 2, 0], range(4)].tolist() == [False, True, False, False]
+    found = (each - reward).abs().argmin(0)
+    assert sorted(found.tolist()) == [0, 0, 2, 2]
+    torch.testing.assert_close(reward, each[found, range(4)])
+    torch.testing.assert_close(next_obs, each_obs[found, range(4)])
+    assert done.tolist() == each_done[found, range(4)].tolist()
+    action.requires_grad_()
+    model.step(obs[:3], action[:3, 0], batch_size=2)[0].sum().backward()
+    assert (action.grad[:3] != 0).all()
+
+
+def test_steps_with_noise_have_the_predicted_deviation():
+    torch.manual_seed(0)
+    model = _with_elites([1], deterministic_rollout=False)
+    obs, action = wave((1, 3), 0.1).expand(4000, 3), wave((1, 1), 0.2).expand(4000, 1)
+    rewards = model.step(obs, action)[0]
+    model.deterministic_rollout = True
+    mean, var = model.ensemble_model(torch.cat([obs, action], 1)[:1].expand(3, 1, 4))
+    assert rewards.mean().item() == pytest.approx(mean[1, 0, 0].item(), abs=0.05)
+    assert rewards.var().item() == pytest.approx(var[1, 0, 0].item(), rel=0.1)
+
+
+def test_a_training_and_an_evaluation(no_shuffling):
+    writer = Scalars()
+    model = filled(writer=writer)
+    with pytest.raises(RuntimeError, match="before its first training"):
+        model.step(wave((4, 3)), wave((4, 1)))
+    model.train(InOrder(12), 100, 0)
+    numbers = {name.removeprefix("env_model_step/"): value for name, value in writer.values.items()}
+    expected = {
+        "mse_loss": 0.0687145, "curr_holdout_mse_loss": 0.135109, "best_holdout_mse_loss": 0.0919459,
+        "top_holdout_mse_loss": 0.0289200, "middle_holdout_mse_loss": 0.101968, "bottom_holdout_mse_loss": 0.144950,
+    }  # fmt: skip
+    # What 250 steps leave of the rounding of sums.
+    assert numbers == pytest.approx(expected, rel=2e-2)
+    np.testing.assert_allclose(model.scaler.mu[0], [0.626237, 0.243026, -0.254485, 0.164206], rtol=1e-5)
+    np.testing.assert_allclose(model.scaler.std[0], [0.406963, 0.652652, 0.64923, 0.685498], rtol=1e-5)
+    assert (model.elite_model_idxes, model.last_train_step) == ([0, 2], 100)
+    assert sum(p.abs().sum().item() for p in model.parameters()) == pytest.approx(252.93, rel=2e-3)
+    writer.values.clear()
+    model.eval(InOrder(12), 110, 0)
+    expected = {"eval_mse_loss": 0.123224, "eval_ensemble_mse_loss": 0.0925517, "eval_model_variances": 0.0460088}
+    numbers = {name.removeprefix("env_model_step/"): value for name, value in writer.values.items()}
+    assert numbers == pytest.approx(expected, rel=2e-2)
+    assert model.last_eval_step == 110
+
+
+def test_a_model_resumes_its_training(no_shuffling):
+    first, second = filled(), mbpo()
+    first.train(InOrder(12), 100, 0)
+    second.load_run_state(copy.deepcopy(first.run_state()))
+    assert (second.elite_model_idxes, second.last_train_step) == (first.elite_model_idxes, 100)
+    for model in (first, second):
+        model.train(InOrder(16), 200, 0)
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, second.state_dict()[name]), name
+
+
+def test_what_is_wrong_is_named():
+    for key, value in (("state_size", None), ("reward_size", 2), ("elite_size", 4)):
+        with pytest.raises(ConfigValueError, match=rf"world_model.model.{key}"):
+            mbpo(**{key: value})
+    with pytest.raises(ConfigValueError, match=r"termination_fn\(next_obs\), which object lacks"):
+        mbpo(env=object())
+    with pytest.raises(ConfigValueError, match=r"holdout_ratio=0\.25 holds out 0 of 3"):
+        mbpo().train(InOrder(3), 100, 0)
+    broken = InOrder(12)
+    broken.samples = transitions(12).with_columns(reward=torch.full((12, 1), torch.nan))
+    with pytest.raises(FloatingPointError, match="held-out error is not finite"):
+        mbpo().train(broken, 100, 0)
+
+
+def test_the_scaler_leaves_a_constant_as_it_is():
+    scaler = StandardScaler(2)
+    data = torch.tensor([[1.0, 3.0], [3.0, 3.0]])
+    scaler.fit(data)
+    scaled = scaler.transform(data)
+    assert scaled[:, 1].tolist() == [0.0, 0.0]
+    torch.testing.assert_close(scaled[:, 0], torch.tensor([-1.0, 1.0]) / 2**0.5)
+    torch.testing.assert_close(scaler.inverse_transform(scaled), data)
+
+
+def test_weights_begin_small_and_biases_at_zero():
+    torch.manual_seed(0)
+    layer = EnsembleFC(100, 50, 4)
+    assert layer.weight.abs().max() <= 0.1
+    assert layer.weight.std().item() == pytest.approx(0.05 * 0.88, rel=0.05)
+    assert not layer.bias.any()

@@ -39,6 +39,7 @@ from ding.policy.command_mode_policy_instance import IMPALACommandModePolicy as 
 from ding.policy.command_mode_policy_instance import IQLCommandModePolicy as IQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MADQNCommandModePolicy as MADQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import MBSACCommandModePolicy as MBSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import NGUCommandModePolicy as NGUCommandModePolicy
 from ding.policy.command_mode_policy_instance import PDQNCommandModePolicy as PDQNCommandModePolicy
@@ -66,6 +67,7 @@ from ding.policy.command_mode_policy_instance import SACCommandModePolicy as SAC
 from ding.policy.command_mode_policy_instance import SQILSACCommandModePolicy as SQILSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQLCommandModePolicy as SQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQNCommandModePolicy as SQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import STEVESACCommandModePolicy as STEVESACCommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3BCCommandModePolicy as TD3BCCommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3CommandModePolicy as TD3CommandModePolicy
 from ding.policy.command_mode_policy_instance import WQMIXCommandModePolicy as WQMIXCommandModePolicy
@@ -97,6 +99,8 @@ from ding.policy.impala import IMPALAPolicy as IMPALAPolicy
 from ding.policy.iql import IQLPolicy as IQLPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy
 from ding.policy.madqn import MADQNPolicy as MADQNPolicy
+from ding.policy.mbpolicy.mbsac import MBSACPolicy as MBSACPolicy
+from ding.policy.mbpolicy.mbsac import STEVESACPolicy as STEVESACPolicy
 from ding.policy.mdqn import MDQNPolicy as MDQNPolicy
 from ding.policy.ngu import NGUPolicy as NGUPolicy
 from ding.policy.offppo_collect_traj import OffPPOCollectTrajPolicy as OffPPOCollectTrajPolicy

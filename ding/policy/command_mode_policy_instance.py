@@ -35,6 +35,7 @@ from ding.policy.impala import IMPALAPolicy
 from ding.policy.iql import IQLPolicy
 from ding.policy.iqn import IQNPolicy
 from ding.policy.madqn import MADQNPolicy
+from ding.policy.mbpolicy.mbsac import MBSACPolicy, STEVESACPolicy
 from ding.policy.mdqn import MDQNPolicy
 from ding.policy.ngu import NGUPolicy
 from ding.policy.offppo_collect_traj import OffPPOCollectTrajPolicy
@@ -75,6 +76,8 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "iql_command": ("IQLCommandModePolicy", IQLPolicy),
         "td3_bc_command": ("TD3BCCommandModePolicy", TD3BCPolicy),
         "bcq_command": ("BCQCommandModelPolicy", BCQPolicy),
+        "mbsac_command": ("MBSACCommandModePolicy", MBSACPolicy),
+        "stevesac_command": ("STEVESACCommandModePolicy", STEVESACPolicy),
         "edac_command": ("EDACCommandModelPolicy", EDACPolicy),
         "dt_command": ("DTCommandModePolicy", DTPolicy),
         "r2d2_collect_traj_command": ("R2D2CollectTrajCommandModePolicy", R2D2CollectTrajPolicy),

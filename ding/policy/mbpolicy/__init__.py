@@ -1,0 +1,5 @@
+"""Policies that learn through a world model, which each call of learning gets."""
+
+from ding.utils.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, absent=r"[A-Z]")

@@ -1,0 +1,2 @@
+from ding.policy.mbpolicy.mbsac import MBSACPolicy as MBSACPolicy
+from ding.policy.mbpolicy.mbsac import STEVESACPolicy as STEVESACPolicy

@@ -10,11 +10,19 @@ import os
 import sys
 from dataclasses import asdict
 
-from chaos_parts import put
+from easydict import EasyDict
 
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry import parallel_pipeline
 from ding.entry.parallel_entry import load_parallel_input
+
+
+def put(config, path, value):
+    """Set ``config[a][b]...`` for the path ``a.b...``."""
+    *sections, key = path.split(".")
+    for section in sections:
+        config = config.setdefault(section, EasyDict())
+    config[key] = EasyDict(value) if isinstance(value, dict) else value
 
 
 class FileView:

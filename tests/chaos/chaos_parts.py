@@ -1,7 +1,9 @@
-"""Envs that fail, and what the chaos tests do with a run in another process."""
+"""What the chaos tests do with a run in another process."""
 
+import atexit
 import contextlib
-import hashlib
+import functools
+import itertools
 import json
 import os
 import signal
@@ -12,74 +14,16 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
-from easydict import EasyDict
-
-from ding.data import batched
-from ding.envs import DingEnvWrapper
-from ding.policy.command_mode_policy_instance import DQNCommandModePolicy
-from ding.utils import ENV_REGISTRY, POLICY_REGISTRY
 
 HERE = Path(__file__).parent
 #: The backends on which a run is hurt. The actors of Ray take seconds to start.
 BACKENDS = ["flask_fs", pytest.param("ray", marks=pytest.mark.slow)]
 MARK = "DING_CHAOS_RUN"
-RAY = {"init": {"object_store_memory": 200 * 2**20, "_node_ip_address": "127.0.0.1"}}
-
-
-def put(config, path, value):
-    """Set ``config[a][b]...`` for the path ``a.b...``."""
-    *sections, key = path.split(".")
-    for section in sections:
-        config = config.setdefault(section, EasyDict())
-    config[key] = EasyDict(value) if isinstance(value, dict) else value
-
-
-@ENV_REGISTRY.register("chaos_env")
-class ChaosEnv(DingEnvWrapper):
-    """CartPole that, after ``chaos_after`` steps, does what ``chaos_how`` says."""
-
-    def __init__(self, env=None, cfg=None, **kwargs):
-        super().__init__(env, cfg, **kwargs)
-        self._chaos_how, self._chaos_left = cfg["chaos_how"], cfg["chaos_after"]
-
-    def step(self, action):
-        self._chaos_left -= 1
-        if self._chaos_left < 0:
-            CHAOS[self._chaos_how]()
-        return super().step(action)
-
-
-def _raise():
-    raise ArithmeticError("the chaos env is broken")
-
-
-CHAOS = {
-    "raise": _raise,
-    "exit": lambda: sys.exit(3),
-    "abort": os.abort,
-    "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
-    "slow": lambda: time.sleep(0.02),
+WINNING = {
+    "create.env": {"type": "winning_env", "import_names": ["chaos_envs"]},
+    "main.policy.other.commander.eval_interval": 1,
 }
-
-
-@POLICY_REGISTRY.register("told_dqn_command")
-class ToldDQN(DQNCommandModePolicy):
-    """A DQN of which each learning process writes down its parameters: file ``params/<rank>_<pid>``, a digest per line
-    and train iteration.
-    """
-
-    _told = None
-
-    @batched
-    def _forward_learn(self, data):
-        result = super()._forward_learn(data)
-        if self._told is None:
-            os.makedirs("params", exist_ok=True)
-            self._told = Path(f"params/{os.environ.get('RANK', 0)}_{os.getpid()}").open("a", buffering=1)  # noqa: SIM115
-        values = torch.cat([value.detach().reshape(-1) for value in self._model.state_dict().values()])
-        self._told.write(hashlib.sha256(values.numpy().tobytes()).hexdigest() + "\n")
-        return result
+RAY = {"init": {"object_store_memory": 200 * 2**20, "_node_ip_address": "127.0.0.1"}}
 
 
 def is_gone(pid):
@@ -96,25 +40,82 @@ def parent_of(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
-class ChaosRun:
-    """A run in a process group of its own."""
+class ForkedProcess:
+    """A process of the tests' warm one, as far as it is like ``subprocess.Popen``; see ``chaos_warm.py``."""
 
-    def __init__(self, folder, backend="flask_fs", **changes):
+    _numbers = itertools.count()
+
+    def __init__(self, module, args, output, environ):
+        self._end = output.parent / f"exit_code_{next(self._numbers)}.txt"
+        job = {"module": module, "args": args, "output": str(output), "environ": environ, "end": str(self._end)}
+        warm = warm_process()
+        warm.stdin.write(json.dumps(job) + "\n")
+        warm.stdin.flush()
+        self.pid = int(warm.stdout.readline())
+        self.returncode = None
+
+    def poll(self):
+        if self.returncode is None and self._end.exists():
+            self.returncode = int(self._end.read_text())
+        return self.returncode
+
+    def wait(self):
+        tick = threading.Event()
+        while self.poll() is None:
+            tick.wait(0.01)
+        return self.returncode
+
+    def send_signal(self, signum):
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
+
+@functools.cache
+def warm_process():
+    command = [sys.executable, str(HERE / "chaos_warm.py")]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment_of_runs()},
+        start_new_session=True,
+    )
+    # It ends with its input.
+    atexit.register(process.communicate)
+    return process
+
+
+def environment_of_runs():
+    return {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+
+
+class ChaosRun:
+    """A run in a process group of its own.
+
+    Args:
+        folder: its working directory.
+        backend: ``'ray'`` starts an interpreter of its own for it.
+        is_forked: whether its process is forked from one that has imported the library.
+        changes: see ``chaos_main.py``.
+    """
+
+    def __init__(self, folder, backend="flask_fs", is_forked=True, **changes):
         if backend == "ray":
             pytest.importorskip("ray", reason="Ray is the extra 'ray'")
         changes["config"] = {"system.backend": backend, "system.ray": RAY, **changes.get("config", {})}
         self.folder = folder
         self.shm_before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
-        path = os.pathsep.join([str(HERE), *sys.path])
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, MARK: str(folder)}
-        with open(folder / "output.txt", "w") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, str(HERE / "chaos_main.py"), str(folder), json.dumps(changes)],
-                stdout=output,
-                stderr=output,
-                env=environment,
-                start_new_session=True,
-            )
+        environ, args = {**os.environ, **environment_of_runs(), MARK: str(folder)}, [str(folder), json.dumps(changes)]
+        (folder / "output.txt").touch()
+        if is_forked and backend != "ray":
+            self.process = ForkedProcess("chaos_main", args, folder / "output.txt", environ)
+        else:
+            with open(folder / "output.txt", "w") as output:
+                command = [sys.executable, str(HERE / "chaos_main.py"), *args]
+                self.process = subprocess.Popen(
+                    command, stdout=output, stderr=output, env=environ, start_new_session=True
+                )
         self.pids = set()
 
     @property
@@ -170,6 +171,10 @@ class ChaosRun:
         """Kill a role and wait for the next process in its place."""
         pid = self.kill(role)
         self.wait_for(lambda: self.pid(role) not in (None, pid), f"new process of {role}")
+
+    def let_win(self):
+        """Have each evaluation reach the stop value, where the env is ``WINNING``."""
+        (self.folder / "enough").touch()
 
     def result(self):
         found = list(self.folder.glob("*/result.json"))

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-from chaos_parts import put
+from chaos_main import put
 
 from ding.config import compile_config_parallel
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config

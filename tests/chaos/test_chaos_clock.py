@@ -50,7 +50,7 @@ def test_no_lease_ends_when_the_wall_clock_jumps(clock, tmp_path):
     assert abs(seen + HOUR_S - time.time()) < 600
     clock(0.0)
 
-    run = ChaosRun(tmp_path, config=CONFIG)
+    run = ChaosRun(tmp_path, is_forked=False, config=CONFIG)
     try:
         run.wait_for(lambda: run.status("train_iter") > 0, "training")
         processes = {role: process["pid"] for role, process in run.snapshot()["processes"].items()}

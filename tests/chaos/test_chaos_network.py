@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ from collections import Counter
 import pytest
 import torch
 from chaos_ledger import audit
-from chaos_parts import HERE
+from chaos_parts import ForkedProcess, environment_of_runs
 from chaos_proxy import FAULTS, Proxy
 from test_chaos_ledger import COLLECTORS, ENVS, EPISODES, LEDGER
 
@@ -41,25 +40,14 @@ class ProxiedRun:
 
     def begin(self):
         """Start all roles."""
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]),
-            "DING_RUN_TOKEN": TOKEN,
-        }
+        environ = {**os.environ, **environment_of_runs(), "DING_RUN_TOKEN": TOKEN}
         self.processes = {}
         for role in ROLES:
             options = {"config": self.config, "port": self.ports[role], "address": self.proxies[role].address}
             if role != "coordinator":
                 options["coordinator"] = self.proxies["coordinator"].address
-            with open(self.folder / f"{role}.txt", "a") as output:
-                self.processes[role] = subprocess.Popen(
-                    [sys.executable, str(HERE / "chaos_role.py"), str(self.folder), role, json.dumps(options)],
-                    stdout=output,
-                    stderr=output,
-                    env=environment,
-                    start_new_session=True,
-                )
+            args, output = [str(self.folder), role, json.dumps(options)], self.folder / f"{role}.txt"
+            self.processes[role] = ForkedProcess("chaos_role", args, output, environ)
 
     def status(self):
         try:
@@ -137,7 +125,7 @@ def check(run, tmp_path, rows, timeout_s, faults):
 
 
 def test_nothing_is_lost_or_doubled_in_a_bad_network(start, tmp_path):
-    check(start(FAULTS), tmp_path, 5000, 300, [fault for fault in FAULTS if fault != "half-open"])
+    check(start(FAULTS), tmp_path, 2000, 300, [fault for fault in FAULTS if fault != "half-open"])
 
 
 @pytest.mark.slow
@@ -187,7 +175,7 @@ RESUMED = {"create.comm_learner.resume_ckpt_freq": 100, "system.coordinator": {"
 
 
 def test_a_run_of_which_everything_is_killed_goes_on(start, tmp_path):
-    kill_all_and_go_on(start({}, **RESUMED), tmp_path, kills=1, rows_between=2500)
+    kill_all_and_go_on(start({}, **RESUMED), tmp_path, kills=1, rows_between=1000)
 
 
 @pytest.mark.slow

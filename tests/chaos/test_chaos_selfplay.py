@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from chaos_main import put
 from chaos_parts import ChaosRun
 
 from ding.config import read_config_with_system
@@ -20,6 +21,14 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="lo
 
 CONFIG = str(Path(__file__).parents[2] / "configs" / "duel" / "parallel" / "duel_dqn_config.py")
 PLAYER = "naive_sp_player_default_0"
+# A game that is learned in seconds.
+SMALL = {
+    "main.env.size": 3,
+    "main.env.evaluator_episode_num": 3,
+    "main.policy.model.encoder_hidden_size_list": [64, 64],
+    "main.policy.other.eps.decay": 1500,
+    "main.policy.other.commander.eval_interval": 1,
+}
 
 
 @pytest.fixture
@@ -43,10 +52,18 @@ def snapshots(ratings):
     return sorted(int(tail.removesuffix("_historical")) for tail in tails)
 
 
-def win_rate(model_state, opponent, games=100):
+def configs(changes):
+    """The main and the create config of a run."""
+    main, create, _ = read_config_with_system(CONFIG)
+    for path, value in changes.items():
+        put(main, path.removeprefix("main."), value)
+    return main, create
+
+
+def win_rate(changes, model_state, opponent, games=50):
     """Of the greedy policy with these weights (None: fresh ones)."""
     torch.manual_seed(0)
-    main, _, _ = read_config_with_system(CONFIG)
+    main, _ = configs(changes)
     policy = DQNPolicy(deep_merge_dicts(DQNPolicy.default_config(), main.policy), enable_field=["eval"]).eval_mode
     if model_state is not None:
         policy.load_state_dict({"model": model_state})
@@ -63,15 +80,16 @@ def win_rate(model_state, opponent, games=100):
     return results.count("wins") / games
 
 
-def evaluation_of(checkpoint, opponent, episodes):
+def evaluation_of(changes, checkpoint, opponent, episodes):
     """What an evaluation of the run finds of these weights."""
-    main, create, _ = read_config_with_system(CONFIG)
+    main, create = configs(changes)
     main.env.eval_opponent = opponent
     return evaluate((main, create), seed=0, load_path=str(checkpoint), episodes=episodes)
 
 
-def test_self_play_reaches_its_stop_value_and_leaves_nothing(start, tmp_path):
-    run = start()
+@pytest.mark.parametrize("changes", [SMALL, pytest.param({}, marks=pytest.mark.slow)], ids=["small", "whole"])
+def test_self_play_reaches_its_stop_value_and_leaves_nothing(start, tmp_path, changes):
+    run = start(**changes)
     assert run.wait_end() == 0, run.output
     assert run.left_behind() == []
 
@@ -111,13 +129,13 @@ def test_self_play_reaches_its_stop_value_and_leaves_nothing(start, tmp_path):
     # on while an evaluation lasts, so that the last checkpoint is of other weights, which may be worse.
     best, checkpoint = result["best_evaluation"], tmp_path / result["exp_name"] / "ckpt/ckpt_best.pth.tar"
     assert best["opponent"] == "RULE_BASED"
-    again = evaluation_of(checkpoint, best["opponent"], best["episodes"])
+    again = evaluation_of(changes, checkpoint, best["opponent"], best["episodes"])
     assert (again.mean, again.min, again.max) == pytest.approx((best["mean"], best["min"], best["max"]))
     assert again.mean >= 3
     model = torch.load(checkpoint, weights_only=True)["model"]
-    assert win_rate(model, "RULE_BASED") > 0.5
-    assert win_rate(model, "RANDOM") > 0.5
-    assert win_rate(None, "RULE_BASED") < 0.3
+    assert win_rate(changes, model, "RULE_BASED") > 0.5
+    assert win_rate(changes, model, "RANDOM") > 0.5
+    assert win_rate(changes, None, "RULE_BASED") < 0.3
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ CONFIG = {
     "create.comm_collector.max_data_bytes": SHARE,
     "main.env.stop_value": 10**9,
     "main.env.collector_env_num": 4,
-    "main.env.collector_episode_num": 20,
+    "main.env.collector_episode_num": 5,
     "main.env.evaluator_env_num": 1,
     "main.policy.other.commander.eval_interval": 3600,
     "main.policy.other.replay_buffer": {"replay_buffer_size": 2000},
@@ -30,16 +30,15 @@ CONFIG = {
 
 @pytest.fixture
 def run(tmp_path):
-    started = ChaosRun(tmp_path, config={**CONFIG, "system.path_data": str(tmp_path / "data")})
-    yield started
-    started.close()
+    with contextlib.closing(ChaosRun(tmp_path, config={**CONFIG, "system.path_data": str(tmp_path / "data")})) as run:
+        yield run
 
 
 def counted(run, name):
     return run.status("buffers", {}).get(name, 0)
 
 
-def goes_on(run, what, rows=2000, iterations=200):
+def goes_on(run, what, rows=500, iterations=50):
     had, begun = counted(run, "rows"), run.status("train_iter")
     run.wait_for(lambda: counted(run, "rows") >= had + rows, f"data {what}")
     run.wait_for(lambda: run.status("train_iter") >= begun + iterations, f"training {what}")
@@ -51,7 +50,7 @@ def collectors_wait(run, folder):
         log = next(folder.glob(f"*/log/collector{number}_process.txt"))
         run.wait_for(lambda: "cannot be stored, collecting waits" in log.read_text(), "full folder")  # noqa: B023
     begun = run.status("train_iter")
-    run.wait_for(lambda: run.status("train_iter") >= begun + 200, "training without new data")
+    run.wait_for(lambda: run.status("train_iter") >= begun + 50, "training without new data")
 
 
 def test_a_folder_without_room_holds_the_collectors_back_and_they_go_on_when_there_is_some(run, tmp_path):
@@ -146,15 +145,22 @@ class Vandal(threading.Thread):
         os.replace(path.with_suffix(".broken"), path)
 
 
-def test_broken_files_are_put_aside_and_counted_and_the_run_goes_on(run, tmp_path):
-    goes_on(run, "at first")
+def test_broken_files_are_put_aside_and_counted_and_the_run_goes_on(tmp_path):
+    data, rows = {"system.path_data": str(tmp_path / "data")}, 16
+    small = {"main.policy.collect.collector": {"collector_num": 2, "chunk_rows": rows}}
+    with contextlib.closing(ChaosRun(tmp_path, config={**CONFIG, **data, **small})) as run:
+        goes_on(run, "at first")
+        break_files(run, tmp_path, rows)
+        goes_on(run, "after broken files")
+        assert run.status("tasks")["failed"] == 0
+        assert run.pid("learner0") is not None
+
+
+def break_files(run, tmp_path, rows):
     vandal = Vandal(tmp_path / "data")
     vandal.start()
-    run.wait_for(lambda: vandal.broken >= 6 and counted(run, "broken_rows") >= 2 * 64, "broken files", 400)
+    run.wait_for(lambda: vandal.broken >= 6 and counted(run, "broken_rows") >= 2 * rows, "broken files", 400)
     vandal.over.set()
     vandal.join()
-    goes_on(run, "after broken files")
     aside = [path.name for path in (tmp_path / "data" / "quarantine").iterdir()]
     assert 2 <= len(aside) <= vandal.broken
-    assert run.status("tasks")["failed"] == 0
-    assert run.pid("learner0") is not None

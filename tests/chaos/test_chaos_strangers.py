@@ -41,7 +41,7 @@ def run(tmp_path):
     """A run with as many files as a user has, against an attacker who has more."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
-    run = ChaosRun(tmp_path, config=QUICK)
+    run = ChaosRun(tmp_path, is_forked=False, config=QUICK)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, before[1]), before[1]))
     yield run
     run.close()

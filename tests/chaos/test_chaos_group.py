@@ -55,7 +55,9 @@ def test_a_killed_rank_takes_its_group_with_it_and_the_run_goes_on(start, tmp_pa
     before = {role: run.pid(role) for role in ROLES}
     run.kill_and_wait("learner0_rank1")
     run.wait_for(lambda: all(run.pid(role) not in (None, before[role]) for role in ROLES), "a new group")
-    run.wait_for(is_training(run), "training of the new group")
+    run.wait_for(
+        lambda: all(len(lives) == 2 and len(lives[1]) >= 3 for lives in digests(tmp_path)), "training of the new group"
+    )
     run.let_win()
     assert run.wait_end() == 0, run.output
     # On Ray, the other rank may notice the loss before the launcher does.

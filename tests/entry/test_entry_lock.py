@@ -242,7 +242,8 @@ def test_a_mistake_found_late_leaves_no_folder_behind():
 
 def test_a_parallel_run_that_lasts_is_not_gone_on_with():
     main = EasyDict(parallel_test_main_config, exp_name="exp")
-    main.env = EasyDict(main.env, stop_value=10**9)
+    main.env = EasyDict(main.env, stop_value=10**9, collector_env_num=2, evaluator_env_num=1)
+    main.policy = EasyDict(main.policy, collect=dict(main.policy.collect, collector=dict(collector_num=1)))
     configs = main, EasyDict(parallel_test_create_config), EasyDict(parallel_test_system_config)
 
     class Also(Meanwhile):

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 import ding
 from ding.config import ConfigValueError, UnknownTypeError, read_config, read_config_directly
 from ding.entry import eval as evaluate
 from ding.entry import plot, serial_pipeline, serial_pipeline_offline, serial_pipeline_reward_model_offpolicy
+from ding.entry.cli import cli
 from ding.entry.pipelines.reward_model import serial_pipeline_ngu
 from ding.entry.serial.run_state import newest_good_snapshot
 from ding.entry.view.plot import learning_curves
@@ -209,10 +211,8 @@ def test_a_signal_checkpoints_and_says_how_to_go_on(signum, code, tmp_path):
     checkpoint = read_checkpoint(newest_good_snapshot("cartpole_dqn_seed0"))
     assert checkpoint["last_iter"] > 0
     limit = str(checkpoint["last_step"] + 80)
-    resumed = subprocess.run(
-        [*command[:3], *words[1:], "--env-step", limit], capture_output=True, text=True, env=env, timeout=60
-    )
-    assert resumed.returncode == 0, resumed.stderr
+    resumed = CliRunner().invoke(cli, [*words[1:], "--env-step", limit])
+    assert resumed.exit_code == 0, resumed.stderr
     result = json.loads(Path("cartpole_dqn_seed0/result.json").read_text())
     assert result["env_step"] == int(limit)
     assert result["train_iter"] > checkpoint["last_iter"]

@@ -115,12 +115,12 @@ def test_a_cut_off_record_ends_the_file(tmp_path):
     assert list(iter_records(file)) == whole[:-1]
 
 
-def scalar_events(folder):
+def scalar_events(folder, names=60):
     """Rows that share a layout, or are alone in theirs, some of several blocks of the checksum; and a text."""
     writer = SummaryWriter(str(folder))
     for step in (0, 1, 2, 300):
         writer.add_scalar("a", step + 0.5, step)
-    long = {f"a_name_of_usual_length/{number}": number for number in range(60)}
+    long = {f"a_name_of_usual_length/{number}": number for number in range(names)}
     for step in (1, 2):
         values = [Summary.Value(tag=tag, simple_value=value + step) for tag, value in long.items()]
         writer.file_writer.add_summary(Summary(value=values), step)
@@ -130,12 +130,14 @@ def scalar_events(folder):
     return file
 
 
-def test_no_flipped_bit_becomes_a_point_of_a_curve(tmp_path):
-    file = scalar_events(tmp_path)
+# Each byte of a small file, and some of one whose records have several blocks.
+@pytest.mark.parametrize(("names", "each"), [(9, 1), (60, 11)])
+def test_no_flipped_bit_becomes_a_point_of_a_curve(tmp_path, names, each):
+    file = scalar_events(tmp_path, names)
     good = file.read_bytes()
-    assert len(EventFile(file).read_new()) == 61
+    assert len(EventFile(file).read_new()) == names + 1
     rng = np.random.default_rng(0)
-    for place in range(len(good)):
+    for place in range(0, len(good), each):
         bad = bytearray(good)
         bad[place] ^= 1 << int(rng.integers(8))
         file.write_bytes(bad)

@@ -17,7 +17,10 @@ from ding.entry.view.event_files import read_files
 from ding.entry.view.runs import event_files
 from ding.framework import Parallel
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="signals"),
+    pytest.mark.usefixtures("shared_fork_server"),
+]
 HERE = Path(__file__).parent
 
 

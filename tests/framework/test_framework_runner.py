@@ -11,7 +11,10 @@ from runner_notes import is_gone, notes
 from ding.framework import Parallel
 from ding.parallel.launch import PermanentRoleError
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="signals"),
+    pytest.mark.usefixtures("shared_fork_server"),
+]
 
 
 def free_port() -> int:

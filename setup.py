@@ -82,7 +82,7 @@ setup(
     license="Apache-2.0",
     # With this, an editable install is a path, which type checkers and editors follow.
     package_dir={"": "."},
-    packages=find_packages(include=["ding", "ding.*"]),
+    packages=find_packages(include=["ding", "ding.*", "dizoo"]),
     package_data={"ding": ["py.typed", "entry/board/static/*"], "": ["*.pyi", "*.json"]},
     python_requires=">=3.10,<3.14",
     install_requires=CORE,

@@ -10,6 +10,7 @@ finder of modules; it handles the modules of these tables and leaves all others 
   ``ImportError``. ``ding migrate`` reports both.
 
 :class:`ZooModules`, the last finder, does the same for env modules of DI-engine's zoo where ``dizoo`` is not installed.
+The package ``dizoo`` of this distribution only makes such an import find this module, where nothing imported ``ding``.
 """
 
 import importlib
@@ -154,6 +155,25 @@ def built_in_env_module(name: str) -> str | None:
     last = f"{folders[-1]}_env" if last == "envs" else last
     home = f"ding.envs.zoo.{'mtcar_env' if last == 'mountain_car_env' else last}"
     return home if importlib.util.find_spec(home) is not None else None
+
+
+def installed_zoo() -> ModuleSpec | None:
+    """Return where DI-engine's own zoo ``dizoo`` would be imported from; None where it is not installed."""
+    specs = (PathFinder.find_spec("dizoo", [entry]) for entry in sys.path)
+    return next((spec for spec in specs if spec is not None and not _is_of_this_package(spec)), None)
+
+
+def _is_of_this_package(zoo: ModuleSpec) -> bool:
+    """Whether a package ``dizoo`` is the one of this distribution, which may be there more than once."""
+    return zoo.origin is not None and (Path(zoo.origin).parents[1] / "ding" / "utils" / Path(__file__).name).is_file()
+
+
+def take_the_place_of_a_zoo(name: str) -> None:
+    """Put DI-engine's own zoo, or a package whose modules :class:`ZooModules` finds, in the place of the module."""
+    spec = installed_zoo() or ModuleSpec(name, _ZooLoader(None, True), is_package=True)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    if spec.loader is not None:
+        spec.loader.exec_module(module)
 
 
 @cache

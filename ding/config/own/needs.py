@@ -11,7 +11,7 @@ from typing import Any
 from ding.config.resolve import import_names_of
 from ding.utils import registries
 from ding.utils.nested import iter_nested, mappings_in
-from ding.utils.original_names import built_in_env_module
+from ding.utils.original_names import built_in_env_module, installed_zoo
 from ding.utils.own_code import OwnModule, file_of, module_named, module_of_file
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -24,13 +24,8 @@ def foreign_imports(configs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """
     for name in (name for config in configs for name in (*import_names_of(config), *_modules_of_ids(config))):
         ours = name.partition(".")[0] == "ding" or name in sys.modules
-        if not (ours or (built_in_env_module(name) is not None and not _has_zoo())):
+        if not (ours or (built_in_env_module(name) is not None and installed_zoo() is None)):
             yield name
-
-
-def _has_zoo() -> bool:
-    """Whether DI-engine's zoo is installed, or a folder of that name is on the path."""
-    return any((Path(entry or ".") / "dizoo").exists() for entry in sys.path)
 
 
 def _modules_of_ids(config: object) -> Iterator[str]:

@@ -3,9 +3,9 @@
 import importlib
 import json
 import logging
+import os
 import subprocess
 import sys
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 import gymnasium
@@ -14,6 +14,7 @@ import pytest
 from easydict import EasyDict
 from gymnasium import spaces
 
+import ding
 from ding.config import ConfigImportError
 from ding.entry import serial_pipeline
 from ding.envs import BaseEnvTimestep, DingEnvWrapper, create_env_manager, get_vec_env_setting, zoo
@@ -21,6 +22,7 @@ from ding.envs.env import check_reset, check_space_dtype
 from ding.envs.env.base_env import EnvConfigError
 from ding.envs.zoo import MODULES
 from ding.utils import ENV_REGISTRY, import_module
+from ding.utils.original_names import installed_zoo
 
 # type, module, config, package that it needs, shape of an observation, action space
 TYPES = [
@@ -370,7 +372,7 @@ def test_atari_vector_env():
 
 # Names of DI-engine's zoo
 
-needs_no_dizoo = pytest.mark.skipif(PathFinder.find_spec("dizoo") is not None, reason="dizoo is installed")
+needs_no_dizoo = pytest.mark.skipif(installed_zoo() is not None, reason="dizoo is installed")
 
 
 def test_a_zoo_whose_envs_need_what_is_not_installed_is_replaced_as_well(tmp_path, monkeypatch, caplog):
@@ -452,6 +454,28 @@ def test_plain_imports_of_the_zoo_that_is_not_installed():
     for name in ("dizoo.smac.envs.smac_env", "dizoo.classic_control.cartpole.config.cartpole_dqn_config"):
         with pytest.raises(ModuleNotFoundError, match="'dizoo' is not installed"):
             importlib.import_module(name)
+
+
+def zoo_in_a_new_process(code: str, *paths: Path) -> str:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, paths), *sys.path])}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
+
+
+@needs_no_dizoo
+def test_the_zoo_is_found_before_ding_is_imported() -> None:
+    code = "from dizoo.classic_control.cartpole.envs import CartPoleEnv as env; print(env.__module__)"
+    assert zoo_in_a_new_process(code).strip() == "ding.envs.zoo.cartpole_env"
+
+
+def test_an_installed_zoo_has_its_name(tmp_path) -> None:
+    (tmp_path / "dizoo" / "taxi").mkdir(parents=True)
+    (tmp_path / "dizoo" / "__init__.py").write_text("")
+    (tmp_path / "dizoo" / "taxi" / "__init__.py").write_text("")
+    code = "import dizoo, dizoo.taxi; print(dizoo.__file__, dizoo.taxi.__file__)"
+    own = Path(ding.__file__).parents[1]
+    for order in ([own, tmp_path], [tmp_path, own]):
+        found = zoo_in_a_new_process(code, *order).split()
+        assert found == [str(tmp_path / "dizoo" / name) for name in ("__init__.py", "taxi/__init__.py")]
 
 
 def test_a_subclass_with_an_episode_of_its_own_makes_the_env_by_the_hook():

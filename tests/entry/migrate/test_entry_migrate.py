@@ -82,7 +82,7 @@ def test_what_does_not_exist_here_is_listed(folder) -> None:
     left = [line.split(": left to do: ") for line in output.splitlines() if ": left to do: " in line]
     assert [int(where.rpartition(":")[2]) for where, _ in left] == [3, 4, 5, 6, 7, 8, 9, 17, 19, 21]
     texts = {where.rpartition(":")[2]: text for where, text in left}
-    assert texts["6"].startswith("ding.policy has no 'DREAMERPolicy'")
+    assert texts["6"].startswith("ding.policy has no 'ILPolicy'")
     assert texts["6"].endswith("which is not built")
     assert texts["7"].endswith("which is not built")
     assert texts["5"] == "ding.envs has no 'BaseEnvs'; the nearest name is 'BaseEnv'"

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -26,7 +26,7 @@ _WIDTH = 110
 _HEADER = '"""Written by `ding.config.save_config`; `read_config` reads it and it runs the same experiment."""\n'
 
 
-def raise_not_saved(key: str, reason: str) -> Any:
+def raise_not_saved(key: str, reason: str) -> NoReturn:
     """Stand in a saved config for a value that could not be written; always raises.
 
     Raises:

@@ -65,9 +65,10 @@ class _JoinedColumn:
         number: int = self.shape[0]
         return number
 
-    def __getitem__(self, rows: Any) -> Any:
+    def __getitem__(self, rows: Any) -> np.ndarray:
         if isinstance(rows, (int, np.integer)):
-            return self[np.array([rows])][0]
+            row: np.ndarray = self[np.array([rows])][0]
+            return row
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         if (rows < -len(self)).any() or (rows >= len(self)).any():

@@ -86,7 +86,7 @@ class CollectMode(_Attributes, Protocol):
     def process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> Transition:
         """Return the transition of one environment, or the columns of N where the method is ``@batched``."""
 
-    def get_train_sample(self, transitions: Any) -> Any:
+    def get_train_sample(self, transitions: Any) -> Samples:
         """Return the training samples of a trajectory segment."""
 
     def reset(self, data_id: list[int] | None = None) -> None:
@@ -149,7 +149,7 @@ class EnvManager(Protocol):
     def reset(self, reset_param: Any = None) -> None:
         """Reset all environments, or those that ``reset_param`` names, with these keyword arguments."""
 
-    def step(self, actions: Any) -> Any:
+    def step(self, actions: Any) -> ByEnv:
         """Send an action to each given environment; returns timesteps by environment id."""
 
     def seed(self, seed: Any, dynamic_seed: bool | None = None) -> None:

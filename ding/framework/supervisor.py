@@ -275,7 +275,7 @@ class Supervisor:
                 replies.put(reply)
         return [found[payload.req_id] for payload in send_payloads]
 
-    def get_child_attr(self, proc_id: str | int, key: str) -> Any:
+    def get_child_attr(self, proc_id: str | int, key: str) -> object:
         """Return an attribute of one worker."""
         payload = SendPayload(int(proc_id), method=ReserveMethod.GETATTR, args=[key])
         self.send(payload)

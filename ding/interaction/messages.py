@@ -160,7 +160,7 @@ def loads(body: bytes, max_depth: int = MAX_JSON_DEPTH) -> Any:
         raise WireError(f"the body is no JSON: {type(error).__name__}") from error
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Struct):
         return asdict(value)
     to_list = getattr(value, "tolist", None)
@@ -171,7 +171,7 @@ def _plain(value: object) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _tagged(value: object) -> Any:
+def _tagged(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else {_FLOAT_KEY: str(float(value))}
     if isinstance(value, dict):

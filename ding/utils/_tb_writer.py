@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class ScalarWriter(Protocol):
     """What draws curves."""
 
-    def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None) -> Any:
+    def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None) -> object:
         """Add one point to the curve ``tag``."""
 
 
@@ -61,7 +61,7 @@ class LazyWriter:
         if values:
             self._add("add_step", dict(values), step)
 
-    def _opened(self) -> Any:
+    def _opened(self) -> "SummaryWriter":
         with self._lock:
             if self._writer is None:
                 from tensorboardX import SummaryWriter

@@ -24,6 +24,7 @@ from ding.utils import _plain_data
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=MutableMapping[str, Any])
+N = TypeVar("N", float, torch.Tensor)
 
 _DEFAULT_TIMEOUT = datetime.timedelta(seconds=60000)
 _async_handles: dict[str, Any] = {}
@@ -100,12 +101,13 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def reduce_data(x: int | float | torch.Tensor, dst: int) -> Any:
+def reduce_data(x: N, dst: int) -> N:
     """The sum over the processes; defined on process ``dst`` only. A tensor is changed in place and returned."""
-    return _with_tensor(x, lambda tensor: dist.reduce(tensor, dst))
+    reduced: N = _with_tensor(x, lambda tensor: dist.reduce(tensor, dst))
+    return reduced
 
 
-def allreduce_data(x: int | float | torch.Tensor, op: str) -> Any:
+def allreduce_data(x: N, op: str) -> N:
     """The sum or the mean over the processes, on every process. A tensor is changed in place and returned.
 
     Args:
@@ -114,15 +116,15 @@ def allreduce_data(x: int | float | torch.Tensor, op: str) -> Any:
     """
     if op not in ("sum", "avg"):
         raise KeyError(f"op must be 'sum' or 'avg', got {op!r}")
-    result = _with_tensor(x, dist.all_reduce)
+    result: N = _with_tensor(x, dist.all_reduce)
     if op == "sum" or not _is_initialized():
         return result
-    if isinstance(result, torch.Tensor) and not result.is_floating_point():
-        return result.div_(get_world_size(), rounding_mode="floor")
-    return result.div_(get_world_size()) if isinstance(result, torch.Tensor) else result / get_world_size()
+    if isinstance(result, torch.Tensor):
+        return result.div_(get_world_size(), rounding_mode=None if result.is_floating_point() else "floor")
+    return result / get_world_size()
 
 
-def _with_tensor(x: int | float | torch.Tensor, exchange: Callable[[torch.Tensor], Any]) -> Any:
+def _with_tensor(x: Any, exchange: Callable[[torch.Tensor], object]) -> Any:
     """Run ``exchange`` on ``x`` as a tensor on the group's device, and give the result back as what ``x`` was."""
     if not isinstance(x, (int, float, torch.Tensor)):
         raise TypeError(f"only numbers and tensors can be reduced, got a {type(x).__name__}")
@@ -262,7 +264,7 @@ def dist_mode(func: F) -> F:
     """Decorate a function so that it runs inside a ``DDPContext``."""
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> object:
         with DDPContext():
             return func(*args, **kwargs)
 

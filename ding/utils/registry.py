@@ -51,7 +51,7 @@ class _Lazy:
         self.module = module
         self.attribute = attribute
 
-    def load(self) -> Any:
+    def load(self) -> object:
         obj = importlib.import_module(self.module)
         for part in self.attribute.split("."):
             obj = getattr(obj, part)

@@ -1,6 +1,6 @@
 """Frames of an env, and how many of them make a second."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -10,11 +10,11 @@ _DEFAULT_FPS = 30
 class Rendered(Protocol):
     """An env with frames: of gymnasium, or a ding env around one."""
 
-    def render(self) -> Any:
+    def render(self) -> object:
         """Return the current frame."""
 
 
-def _inner(env: Rendered) -> Any:
+def _inner(env: Rendered) -> Rendered:
     """The gymnasium-like env inside a ding env."""
     inner = getattr(env, "_env", None)
     return env if inner is None else inner

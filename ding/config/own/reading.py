@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from easydict import EasyDict
 
@@ -15,6 +15,9 @@ from ding.config.experiment_dir import OWN_CODE_FILE
 from ding.config.own.needs import foreign_imports
 from ding.config.own.record import RunCode, arguments_of, config_as_data, read_run_code, refusal_of
 from ding.utils.own_code import OwnModule, import_own_code, is_loaded, loaded
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def read_run_config(
@@ -72,7 +75,7 @@ def import_if_own(config: str | os.PathLike[str]) -> None:
             import_run_code(folder, code)
 
 
-def build_network(exp_dir: str | os.PathLike[str], model_cfg: Mapping[str, Any]) -> Any:
+def build_network(exp_dir: str | os.PathLike[str], model_cfg: Mapping[str, Any]) -> "nn.Module | None":
     """Return a new network of the class that was handed in to the run, from ``policy.model``; ``None`` without one.
 
     Args:
@@ -99,7 +102,7 @@ def build_network(exp_dir: str | os.PathLike[str], model_cfg: Mapping[str, Any])
         raise ConfigValueError(
             f"{where} was handed in as model=, and policy.model does not say how to make it; {advice}"
         )
-    made = cls(**arguments)
+    made: nn.Module = cls(**arguments)
     if hashlib.sha256(repr(made).encode()).hexdigest() != network.digest:
         raise ConfigValueError(f"{where} has other layers when it is made from policy.model than in the run; {advice}")
     return made

@@ -205,7 +205,9 @@ class RecordCore:
         if self._rows.storage is None:
             return []
         meta = {key: column.take(slots) for key, column in self._meta.items()}
-        return RecordBatch(self._rows.read(slots), self.token, serials, slots, meta)
+        rows = self._rows.read(slots)
+        assert isinstance(rows, TransitionBatch)
+        return RecordBatch(rows, self.token, serials, slots, meta)
 
     def _row_as_object(self, slot: int) -> BufferedData:
         serials = self.order.serial_of_slot[slot : slot + 1]

@@ -43,7 +43,7 @@ def apply_middleware(action: str) -> Callable[[F], F]:
 
     def decorate(method: F) -> F:
         @functools.wraps(method)
-        def run(buffer: "Buffer", *args: Any, **kwargs: Any) -> Any:
+        def run(buffer: "Buffer", *args: Any, **kwargs: Any) -> object:
             with buffer._lock:
                 chain: Callable[..., Any] = functools.partial(method, buffer)
                 for middleware in reversed(buffer._middleware):

@@ -218,7 +218,9 @@ def _segment_stops(done: np.ndarray, seeds: np.ndarray, flags: np.ndarray | None
     return np.flatnonzero(last) + 1
 
 
-def _normed(transform: str, temperature: float, values: np.ndarray, seen: np.ndarray, cfg: Mapping[str, Any]) -> Any:
+def _normed(
+    transform: str, temperature: float, values: np.ndarray, seen: np.ndarray, cfg: Mapping[str, Any]
+) -> np.ndarray:
     """Probabilities of all levels from a value of each; those that were not seen get 0."""
     weights = np.zeros(len(values))
     if transform == "rank":
@@ -229,7 +231,8 @@ def _normed(transform: str, temperature: float, values: np.ndarray, seen: np.nda
         eps = 0.0 if cfg["staleness_coef"] > 0 else 1e-3
         weights[seen] = np.maximum(values[seen] + eps, 0.0) ** (1.0 / temperature)
     total = weights.sum()
-    return weights / total if total > 0 else seen / seen.sum()
+    normed: np.ndarray = weights / total if total > 0 else seen / seen.sum()
+    return normed
 
 
 def _policy_entropy(rows: Columns, num_actions: int) -> float:

@@ -100,7 +100,7 @@ class RowStore:
             part = rows if end - begin == len(slots) else take(rows, slice(begin, end))
             self.write(int(slots[begin]), part, end - begin, lambda: slots[:0])
 
-    def read(self, slots: np.ndarray) -> Any:
+    def read(self, slots: np.ndarray) -> "TransitionBatch | list[Any]":
         """Copies of the rows in int64 ``[N]`` slots: a ``TransitionBatch``, or a list of objects."""
         return self.storage.read(slots) if self.storage is not None else []
 
@@ -120,16 +120,16 @@ class RowStore:
         if self.storage is not None and self.storage.columnar and not self.options.mixed_rows:
             self.storage.check(columns, count)
 
-    def copied(self, slots: np.ndarray) -> Any:
+    def copied(self, slots: np.ndarray) -> object:
         """These rows as plain data for a state: columns, deduplicated rows or a list; ``None`` if none."""
         return None if self.storage is None else self.storage.copied(slots)
 
-    def saved(self, slots: np.ndarray) -> Any:
+    def saved(self, slots: np.ndarray) -> "TransitionBatch | list[Any] | dict[str, Any]":
         """The rows in these slots for :func:`write_rows`, which has to come before the next change."""
         return [] if self.storage is None else self.storage.saved(slots)
 
 
-def copied_deeply(rows: "TransitionBatch | list[Any]") -> Any:
+def copied_deeply(rows: "TransitionBatch | list[Any]") -> "TransitionBatch | list[Any]":
     """A deep copy of rows that were read: what is stored as arrays is copied already."""
     if not isinstance(rows, TransitionBatch):
         return copy.deepcopy(rows)
@@ -373,7 +373,7 @@ class ReplayEngine:
 
     # ------------------------------------------------------------------ reading
 
-    def read(self, slots: np.ndarray) -> Any:
+    def read(self, slots: np.ndarray) -> "TransitionBatch | list[Any]":
         """Copies of the rows in int64 ``[N]`` slots, which count as sampled: a ``TransitionBatch``, or a list."""
         self.counters.sampled += len(slots)
         rows = self.rows.storage.read(slots) if self.rows.storage is not None else []

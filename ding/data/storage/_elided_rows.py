@@ -7,7 +7,7 @@ buffer adds ``lengths``, those of its episodes.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ding.utils.nested import iter_paths
 LAYOUT = "elided"
 
 
-def is_elided(data: object) -> bool:
+def is_elided(data: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether ``data`` have the form that this module describes (a field of rows is never a text)."""
     return isinstance(data, Mapping) and isinstance(data.get("layout"), str)
 

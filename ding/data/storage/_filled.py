@@ -60,7 +60,7 @@ def _filled_with_objects(rows: list[Any], positions: np.ndarray, capacity: int) 
 
 def _saved_rows(data: "Mapping[str, Any] | TransitionBatch | list[Any] | None", count: int) -> SavedRows:
     if is_elided(data):
-        elided = ElidedRows(data)  # type: ignore[arg-type]
+        elided = ElidedRows(data)
         _check_number(elided.count, count)
         return elided
     columns = data.columns if isinstance(data, TransitionBatch) else data

@@ -36,12 +36,13 @@ class SavedRows:
 
     def expand(self, begin: int, end: int) -> dict[str, Any]:
         """Rows ``begin`` to ``end`` as nested columns in full size."""
-        entries: dict[str, Any] = self._part(begin, end)
-        return entries
+        return self._part(begin, end)
 
-    def _part(self, begin: int, end: int) -> Any:
-        columns = take(self.columns, slice(begin, end))
-        return map_leaves(_own, columns) if self._mapped else columns
+    def _part(self, begin: int, end: int) -> dict[str, Any]:
+        columns: dict[str, Any] = take(self.columns, slice(begin, end))
+        if self._mapped:
+            columns = map_leaves(_own, columns)
+        return columns
 
     def chunks(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Bounds of parts of ``begin`` to ``end`` that are small in full size."""

@@ -172,7 +172,7 @@ class ColumnStorage(RowStorage):
     def copied(self, positions: np.ndarray) -> dict[str, Any]:
         return self._compact(positions, PickedRows.whole) if self._pairs else self.read(positions).columns
 
-    def saved(self, positions: np.ndarray) -> Any:
+    def saved(self, positions: np.ndarray) -> TransitionBatch | dict[str, Any]:
         if self._pairs:
             return self._compact(positions, lambda rows: rows)
         return TransitionBatch.unchecked(nested(self._picked(positions, lambda rows: rows)), len(positions))

@@ -42,7 +42,7 @@ class ObjectStorage(RowStorage):
         return 8 * self.capacity
 
 
-def _copy(item: object) -> Any:
+def _copy(item: object) -> object:
     if isinstance(item, dict):
         return item.copy()
     if type(item) is list:
@@ -62,5 +62,5 @@ def copied_batch(batch: TransitionBatch) -> TransitionBatch:
     return TransitionBatch.unchecked(map_leaves(_copied, columns), len(batch), batch.lengths)
 
 
-def _copied(leaf: Leaf) -> Any:
+def _copied(leaf: Leaf) -> Leaf:
     return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf.copy()

@@ -26,7 +26,7 @@ def for_roles(*roles: str) -> Callable[[F], F]:
             return cast(F, gated)
 
         @functools.wraps(factory)
-        def make(*args: Any, **kwargs: Any) -> Any:
+        def make(*args: Any, **kwargs: Any) -> object:
             return factory(*args, **kwargs) if plays(*roles) else VoidMiddleware()
 
         return make  # type: ignore[return-value]

@@ -37,7 +37,7 @@ class TreeMode:
         self._act = getattr(policy, name)
 
     @property
-    def normalization(self) -> Any:
+    def normalization(self) -> "object":
         """The statistics of observations and rewards of the policy; ``None`` for one without."""
         return getattr(self._policy, "normalization", None)
 
@@ -58,7 +58,7 @@ class TreeMode:
         made: Transition = as_dict(self._policy.process_transition(as_tree(to_tensor(obs)), policy_output, step))
         return made
 
-    def get_train_sample(self, transitions: Any) -> Any:
+    def get_train_sample(self, transitions: Any) -> object:
         """Return the transitions: such a policy prepares them itself."""
         return transitions
 

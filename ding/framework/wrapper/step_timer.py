@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from types import GeneratorType
 from typing import Any
@@ -32,7 +32,7 @@ class StepTimer:
         name = name_of(fn)
         records = self.records.setdefault(name, deque(maxlen=self.print_per_step * self.smooth_window))
 
-        def timed(ctx: Any) -> Any:
+        def timed(ctx: Any) -> "Iterator[None] | None":
             start = perf_counter()
             phases = fn(ctx)
             if not isinstance(phases, GeneratorType):
@@ -43,7 +43,9 @@ class StepTimer:
         timed.__name__ = name
         return timed
 
-    def _timed_phases(self, name: str, records: "deque[float]", phases: Any, spent_s: float, ctx: Any) -> Any:
+    def _timed_phases(
+        self, name: str, records: "deque[float]", phases: Any, spent_s: float, ctx: Any
+    ) -> Iterator[None]:
         start = perf_counter()
         opened = next(phases, self) is not self
         spent_s += perf_counter() - start

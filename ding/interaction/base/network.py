@@ -107,7 +107,7 @@ class HttpEngine:
         """Return the headers of each request."""
         return {}
 
-    def _data_process(self, data: Any) -> Any:
+    def _data_process(self, data: Any) -> object:
         """Return what is sent for the data of a request."""
         return data
 
@@ -134,7 +134,7 @@ def get_http_engine_class(
             def _base_headers(self) -> Mapping[str, str]:
                 return {name: str(value) for name, value in header_values(*args, **kwargs).items()}
 
-            def _data_process(self, data: Any) -> Any:
+            def _data_process(self, data: Any) -> object:
                 return data if data_processor is None else data_processor(data)
 
             def _error_handler(self, error: Exception) -> Response:

@@ -181,7 +181,7 @@ class ForkedProcess:
         self._server = None if server is None else _pidfd(server)
 
     @property
-    def end(self) -> Any:
+    def end(self) -> Connection | int:
         """What ``multiprocessing.connection.wait`` reports as soon as the process has ended."""
         return self._process.sentinel if self._own is None else self._own
 

@@ -19,7 +19,7 @@ class Readiness(Protocol):
     """Whether processes can be started without delay."""
 
     @property
-    def news(self) -> Any:
+    def news(self) -> Connection:
         """What ``multiprocessing.connection.wait`` reports once ``is_ready`` returns ``True``."""
 
     def is_ready(self) -> bool:
@@ -34,7 +34,7 @@ class SpawnedProcess(Protocol):
         """Its id; ``None`` while it has none."""
 
     @property
-    def end(self) -> Any:
+    def end(self) -> Connection | int:
         """What ``multiprocessing.connection.wait`` reports as soon as the process has ended."""
 
     @property

@@ -193,7 +193,7 @@ def ttorch_collate(x: Sequence[Any], json: bool = False, cat_1dim: bool = True) 
         cat_1dim: leaves ``[B, 1]`` become ``[B]``.
     """
 
-    def narrow(leaf: Any) -> Any:
+    def narrow(leaf: torch.Tensor) -> torch.Tensor:
         one_wide = isinstance(leaf, torch.Tensor) and leaf.dim() == 2 and leaf.shape[1] == 1
         return leaf.squeeze(1) if one_wide else leaf
 

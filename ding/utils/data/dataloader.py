@@ -186,7 +186,7 @@ def _make_batch(
     collate: Callable[[Sequence[Any]], Any],
     device: torch.device,
     pool: ThreadPoolExecutor | None,
-) -> Any:
+) -> object:
     samples = source(batch_size)
     if samples is None:
         raise StopIteration
@@ -196,7 +196,7 @@ def _make_batch(
     return _to_device(batch, device) if device.type == "cuda" else batch
 
 
-def _to_device(batch: object, device: torch.device) -> Any:
+def _to_device(batch: object, device: torch.device) -> object:
     return map_nested(
         lambda leaf: leaf.to(device, non_blocking=True) if isinstance(leaf, torch.Tensor) else leaf, batch
     )

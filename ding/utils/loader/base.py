@@ -23,7 +23,7 @@ class ILoaderClass(ABC):
             Exception: the value does not pass.
         """
 
-    def load(self, value: object) -> Any:
+    def load(self, value: object) -> object:
         """Return the loaded value, as a call of the loader does.
 
         Raises:
@@ -115,7 +115,7 @@ def _from_tuple(parts: tuple[Any, ...]) -> ILoaderClass:
     predicate, exception = parts[0], parts[-1]
     convert = parts[1] if len(parts) == 3 else None
 
-    def load(value: object) -> Any:
+    def load(value: object) -> object:
         error_of = _exception_function(exception)
         if not predicate(value):
             raise error_of(value)
@@ -137,7 +137,7 @@ def _exception_function(exception: object) -> Callable[[Any], BaseException]:
 
 
 def _both(first: ILoaderClass, second: ILoaderClass) -> ILoaderClass:
-    def load(value: object) -> Any:
+    def load(value: object) -> object:
         first(value)
         return second(value)
 
@@ -145,7 +145,7 @@ def _both(first: ILoaderClass, second: ILoaderClass) -> ILoaderClass:
 
 
 def _either(first: ILoaderClass, second: ILoaderClass) -> ILoaderClass:
-    def load(value: object) -> Any:
+    def load(value: object) -> object:
         try:
             return first(value)
         except CAPTURE_EXCEPTIONS:

@@ -41,7 +41,7 @@ def collection(loader: object, type_back: bool = True) -> ILoaderClass:
     """
     load_item = Loader(loader)
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         loaded, errors = [], []
         for index, item in enumerate(value):
             try:
@@ -78,7 +78,7 @@ def length(min_length: int | None = None, max_length: int | None = None) -> ILoa
         TypeError: the loader: it has no length.
     """
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         if min_length is not None and len(value) < min_length:
             raise ValueError(f"a length of at least {min_length} expected but {len(value)} found")
         if max_length is not None and len(value) > max_length:
@@ -106,7 +106,7 @@ def cofilter(checker: Callable[[Any], object], type_back: bool = True) -> ILoade
         type_back: whether the result is of the type of the value; a list otherwise.
     """
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         kept = [item for item in value if checker(item)]
         return type(value)(kept) if type_back else kept
 

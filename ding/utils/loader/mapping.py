@@ -52,7 +52,7 @@ def mapping(key_loader: object, value_loader: object, type_back: bool = True) ->
     """
     load_key, load_value = Loader(key_loader), Loader(value_loader)
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         loaded, key_errors, value_errors = {}, [], []
         for key, item_value in value.items():
             loaded_key = loaded_value = None
@@ -80,7 +80,7 @@ def mpfilter(check: Callable[[Any, Any], object], type_back: bool = True) -> ILo
         type_back: whether the result is of the type of the value; a dict otherwise.
     """
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         kept = {key: item_value for key, item_value in value.items() if check(key, item_value)}
         return type(value)(kept) if type_back else kept
 
@@ -111,7 +111,7 @@ def item(key: object) -> ILoaderClass:
         AttributeError: the loader: it has no ``keys()``, as a list.
     """
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         if key not in value.keys():  # noqa: SIM118 - a value without keys() has indices, not keys
             raise KeyError(f"key {key!r} not found")
         return value[key]

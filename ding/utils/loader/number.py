@@ -26,7 +26,7 @@ def numeric(int_ok: bool = True, float_ok: bool = True, inf_ok: bool = True) -> 
     kinds = tuple(kind for kind, ok in ((int, int_ok), (float, float_ok)) if ok)
     allowed = " or ".join(kind.__name__ for kind in kinds)
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         if isinstance(value, float) and math.isnan(value):
             raise ValueError("a number expected but nan found")
         if not isinstance(value, kinds):
@@ -64,7 +64,7 @@ def interval(
         (high, "<=" if right_ok or right is None else "<"),
     )
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         for bound, symbol in bounds:
             equal = value == bound or abs(value - bound) <= abs(eps)
             if not (symbol in {">=", "<="} if equal else OPERATORS[symbol](value, bound)):
@@ -183,7 +183,7 @@ def mcmp(first: object, *items: object) -> ILoaderClass:
     check_chain(chain)
     operands = [Loader(item) for item in chain[::2]]
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         loaded = list(chain)
         loaded[::2] = [operand(value) for operand in operands]
         failing = failing_link(loaded)

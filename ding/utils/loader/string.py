@@ -35,7 +35,7 @@ def rematch(regexp: str | re.Pattern[str]) -> ILoaderClass:
     """
     pattern = _pattern(regexp)
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         if pattern.fullmatch(value) is None:
             raise ValueError(f"a full match of {pattern.pattern!r} expected but {value!r} found")
         return value
@@ -52,7 +52,7 @@ def regrep(regexp: str | re.Pattern[str], group: int | str = 0) -> ILoaderClass:
     """
     pattern = _pattern(regexp)
 
-    def load(value: Any) -> Any:
+    def load(value: Any) -> object:
         found = pattern.search(value)
         if found is None:
             raise ValueError(f"a match of {pattern.pattern!r} expected but {value!r} found")

@@ -31,7 +31,7 @@ def is_callable() -> ILoaderClass:
 def prop(attr_name: str) -> ILoaderClass:
     """The attribute of the value with this name (``AttributeError`` where there is none)."""
 
-    def load(value: object) -> Any:
+    def load(value: object) -> object:
         try:
             return getattr(value, attr_name)
         except AttributeError as error:

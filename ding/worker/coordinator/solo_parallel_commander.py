@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from easydict import EasyDict
+
 from ding.policy import create_policy
 from ding.utils import COMMANDER_REGISTRY, build_logger, get_task_uid, write_scalars
 from ding.worker.coordinator.base_parallel_commander import BaseCommander
@@ -255,7 +257,7 @@ class SoloCommander(BaseCommander):
         self._log.close()
 
 
-def _env_cfg(env: Mapping[str, Any], episode_key: str) -> Any:
+def _env_cfg(env: Mapping[str, Any], episode_key: str) -> EasyDict:
     """An own copy of the env config for one kind of collector, with its number of episodes for the env manager."""
     own = copy.deepcopy(env)
     episodes = own.get(episode_key)

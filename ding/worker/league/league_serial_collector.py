@@ -158,11 +158,12 @@ class LeagueSerialCollector(SerialCollector):
             self._policies = [learning, opponent]
             self._start()
 
-    def _copy_of(self, learning: CollectMode) -> Any:
+    def _copy_of(self, learning: CollectMode) -> CollectMode:
         """The mode of a second policy with a network of its own."""
         model = copy.deepcopy(learning.get_attribute("model"))
         policy = create_policy(learning.get_attribute("cfg"), model=model, enable_field=[self._explores])
-        return policy.collect_mode if self._explores == "collect" else policy.eval_mode
+        mode: CollectMode = policy.collect_mode if self._explores == "collect" else policy.eval_mode
+        return mode
 
     def _save_weights(self, source: str, target: str) -> None:
         """Write the weights of the learning policy, the only one that changes, to the file of a snapshot."""

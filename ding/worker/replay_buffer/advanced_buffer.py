@@ -15,7 +15,7 @@ from ding.data.replay.index import EMPTY, Ring, SlotTable, read_update, split_ro
 from ding.data.replay.limits import LIMIT_CONFIG, controller_of
 from ding.data.replay.priorities import EPS, Priorities
 from ding.data.replay.reports import SampleAttributes, sample_summary
-from ding.data.roles import StateDict, Writer
+from ding.data.roles import Samples, StateDict, Writer
 from ding.utils import BUFFER_REGISTRY, LoggerFactory, write_scalars
 from ding.worker.replay_buffer.base_buffer import takes_state_dict
 from ding.worker.replay_buffer.ring_buffer import RingBuffer
@@ -211,7 +211,7 @@ class AdvancedReplayBuffer(RingBuffer):
 
     # ------------------------------------------------------------------ sample
 
-    def sample(self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None) -> Any:
+    def sample(self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None) -> Samples | None:
         """Draw elements in proportion to their weight; an element may be drawn several times.
 
         The draw is stratified: the sum of the weights is cut into ``size`` equal parts, and one point is drawn
@@ -237,7 +237,7 @@ class AdvancedReplayBuffer(RingBuffer):
             return self._sample(size, cur_learner_iter, sample_range)
         return self.engine.limited_sample(size, lambda: self._sample(size, cur_learner_iter, sample_range))
 
-    def _sample(self, size: int, cur_learner_iter: int, sample_range: "slice | None") -> Any:
+    def _sample(self, size: int, cur_learner_iter: int, sample_range: "slice | None") -> Samples | None:
         engine, priorities = self.engine, self.priorities
         with engine.lock:
             if self._max_staleness < math.inf:
@@ -310,7 +310,9 @@ class AdvancedReplayBuffer(RingBuffer):
         allowed, reason = (True, "") if self.controller is None else self.controller.can_sample(size)
         return "" if allowed else reason
 
-    def _annotated(self, slots: np.ndarray, iters: Sequence[int], uses: np.ndarray, importance: np.ndarray) -> Any:
+    def _annotated(
+        self, slots: np.ndarray, iters: Sequence[int], uses: np.ndarray, importance: np.ndarray
+    ) -> "TransitionBatch | list[Any]":
         """Copies of the rows in int64 ``[N]`` slots with the added fields, as batches of one size in ``iters``."""
         now: int | np.ndarray = iters[0] if len(iters) == 1 else np.repeat(iters, len(slots) // len(iters))
         added = {

@@ -106,7 +106,7 @@ class RingBuffer(IBuffer):
         with self.engine.lock:
             write_rows(file_name, self._saved_rows())
 
-    def _saved_rows(self) -> Any:
+    def _saved_rows(self) -> TransitionBatch | list[Any] | dict[str, Any]:
         """All elements, oldest first, as a file holds them."""
         return self.engine.rows.saved(self.engine.ring.held())
 

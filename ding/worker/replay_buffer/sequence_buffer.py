@@ -149,7 +149,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             rows = self.engine.read((self.engine.ring.head + ranks) % self.engine.size)
         if self._cfg["padding"]:
             return stack_segments(rows if isinstance(rows, TransitionBatch) else joined([rows]), lengths, sequence)
-        return [rows[at : at + sequence] for at in begin.tolist()]
+        windows_: list[Any] = [rows[at : at + sequence] for at in begin.tolist()]
+        return windows_
 
     def _draw_windows(
         self, batch: int, sequence: int, sample_range: "slice | None", replace: bool
@@ -187,7 +188,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
 
     # ------------------------------------------------------------------ files and states
 
-    def _saved_rows(self) -> Any:
+    def _saved_rows(self) -> TransitionBatch | list[Any] | dict[str, Any]:
         rows = super()._saved_rows()
         lengths = self.ends.segment_lengths(self._first_number(), self.push_count)
         if isinstance(rows, TransitionBatch):

@@ -27,7 +27,7 @@ def is_grouped(sampled: object) -> bool:
     return isinstance(sampled, list) and bool(sampled) and isinstance(sampled[0], (list, RecordBatch))
 
 
-def for_each_group(change: Callable[[Any], Any], sampled: Any) -> Any:
+def for_each_group(change: Callable[[Any], Any], sampled: Any) -> object:
     """Apply ``change`` to the records of a sample, or to those of each of its groups."""
     return [change(group) for group in sampled] if is_grouped(sampled) else change(sampled)
 
@@ -40,7 +40,7 @@ def slots_of(core: RecordCore, records: Records) -> np.ndarray:
     return core.slots_of([record.index for record in records])
 
 
-def with_meta(records: Records, key: str, values: "Sequence[Any] | np.ndarray") -> Any:
+def with_meta(records: Records, key: str, values: "Sequence[Any] | np.ndarray") -> Records:
     """Records with one key of their meta set; object records are changed in place."""
     if isinstance(records, RecordBatch):
         return records.with_meta(**{key: values})

@@ -16,7 +16,7 @@ def clone_object() -> Middleware:
     """
 
     @batch_aware
-    def clone(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def clone(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
         if action == "push":
             return chain(*[clone_structure(arg) for arg in args], **{k: clone_structure(v) for k, v in kwargs.items()})
         if action == "sample":

@@ -25,7 +25,7 @@ def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_g
         raise SampleArgumentError(f"size_in_group must be positive, got {size_in_group}")
     draws = Draws()
 
-    def part(group: Records) -> Any:
+    def part(group: Records) -> Records:
         total = len(group)
         if ordered_in_group:
             starts = max(0, total - size_in_group) + 1 if max_use_in_group else total
@@ -36,7 +36,7 @@ def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_g
         return [group[i] for i in draws.generator.choice(total, size_in_group, replace=False).tolist()]
 
     @batch_aware
-    def pick(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def pick(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
         if action != "sample":
             return chain(*args, **kwargs)
         if (args[5] if len(args) > 5 else kwargs.get("groupby")) is None:

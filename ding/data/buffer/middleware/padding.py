@@ -36,7 +36,7 @@ def padding(policy: str = "random") -> Middleware:
         return group + [clone_structure(group[i]) for i in picks.tolist()]
 
     @batch_aware
-    def pad(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def pad(action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
         sampled = chain(*args, **kwargs)
         if action != "sample" or not is_grouped(sampled):
             return sampled

@@ -103,7 +103,7 @@ class PriorityExperienceReplay:
         slots = np.flatnonzero(self._core.order.serial_of_slot >= 0)
         return dict(zip(slots.tolist(), self._core.indices_in(slots)))
 
-    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
         if action not in ("push", "extend", "sample", "update", "batch_update", "clear"):
             # What is deleted is noticed before the next draw.
             return chain(*args, **kwargs)
@@ -159,7 +159,7 @@ class PriorityExperienceReplay:
 
     # ------------------------------------------------------------------ sample
 
-    def _sample(self, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _sample(self, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
         kwargs.update(zip(_PARAMETERS, args))
         if kwargs.get("groupby") is not None:
             raise SampleArgumentError("PriorityExperienceReplay draws single records, groupby is not supported")

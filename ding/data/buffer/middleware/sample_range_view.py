@@ -28,7 +28,7 @@ def sample_range_view(buffer_: Buffer, start: int | None = None, end: int | None
     return batch_aware(partial(_narrow, buffer_, slice(start, end)))
 
 
-def _narrow(buffer: Buffer, part: slice, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _narrow(buffer: Buffer, part: slice, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
     if action != "sample":
         return chain(*args, **kwargs)
     places = range(buffer.count())[part]

@@ -46,7 +46,7 @@ class StalenessCheck:
         held = slots[self._core.order.serial_of_slot[slots] >= 0]
         self._collected[held] = np.array(self._core.meta_values(_KEY, held, np.nan), dtype=np.float64)
 
-    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
         if action in ("push", "extend"):
             _check_meta(args[1] if len(args) > 1 else kwargs.get("meta"))
         if action != "sample":
@@ -60,7 +60,7 @@ class StalenessCheck:
         sampled = chain(*args, **kwargs)
         return for_each_group(lambda records: self._with_staleness(records, now), sampled)
 
-    def _with_staleness(self, records: Records, now: float) -> Any:
+    def _with_staleness(self, records: Records, now: float) -> Records:
         ages = now - self._collected[slots_of(self._core, records)]
         return with_meta(records, "staleness", [None if age != age else age for age in _plain(ages)])
 

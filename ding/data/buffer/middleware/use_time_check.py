@@ -38,7 +38,7 @@ class UseTimeCheck:
         values: np.ndarray = self._table.use_count[slots]
         return values
 
-    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
         sampled = chain(*args, **kwargs)
         if action != "sample" or not len(sampled):
             return sampled
@@ -53,7 +53,7 @@ class UseTimeCheck:
             self._buffer.delete(self._core.indices_in(worn))
         return sampled
 
-    def _counted(self, records: Records) -> Any:
+    def _counted(self, records: Records) -> Records:
         slots = slots_of(self._core, records)
         return with_meta(records, "use_count", np.where(slots >= 0, self._table.use_count[slots], 0))
 

@@ -128,9 +128,10 @@ class ShardLink(Protocol):
         """The shard is not needed any more. Never raises."""
 
 
-def to_json(value: Message | Answer) -> Any:
+def to_json(value: Message | Answer) -> dict[str, Any]:
     """As what JSON has, each array by `pack_array`."""
-    return msgspec.to_builtins(value, enc_hook=pack_array)
+    entries: dict[str, Any] = msgspec.to_builtins(value, enc_hook=pack_array)
+    return entries
 
 
 def message_of_json(value: object) -> Message:

@@ -112,7 +112,9 @@ class Shard:
         index, table = self.index, self.index.table
         slots, weights = index.priorities.tree.draw(message.points, None)
         uses = [table.use(drawn) for drawn in np.split(slots, message.sizes.cumsum()[:-1])]
-        found = index.engine.read(slots).columns
+        refs = index.engine.read(slots)
+        assert isinstance(refs, TransitionBatch)
+        found = refs.columns
         columns = {
             "chunk": found["chunk"],
             "row": found["row"],

@@ -166,7 +166,7 @@ class Dispatcher:
             self._info(f"{swept} chunks of {sorted(holder.worker for holder in over)} that nobody took are deleted")
 
 
-def without_imports(task: object) -> Any:
+def without_imports(task: Any) -> Any:
     """A copy of nested dicts and lists without the key ``import_names``: workers import what their own config names."""
     if isinstance(task, Mapping):
         return {key: without_imports(value) for key, value in task.items() if key != "import_names"}

@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from ding.data import EnvBatch, batched
 from ding.data.columns import row_list, stack_rows
 from ding.data.roles import StateDict
+from ding.model.template.decision_transformer import decay_groups
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy.base_policy import Policy
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
 from ding.utils import POLICY_REGISTRY
 from ding.utils.nested import map_nested
 
-# Of the weights that decay where states are encoded, and the betas of AdamW there.
-_DECAYING = (torch.nn.Linear, torch.nn.Conv2d)
+# The betas of AdamW where states are encoded.
 _IMAGE_BETAS = (0.9, 0.95)
 _NO_COLLECT = "dt learns from a data set (serial_pipeline_offline, ding -m serial_offline) and does not collect"
 _WINDOW = ("timesteps", "states", "actions", "returns_to_go", "mask")
@@ -98,10 +98,7 @@ class DTPolicy(Policy):
         options: dict[str, Any] = {"lr": cfg.learning_rate, "optim_type": "adamw"}
         if not self._encodes():
             return clipping_adam(model.parameters(), cfg.learn, weight_decay=cfg.wt_decay, **options)
-        decaying = [module.weight for module in model.modules() if isinstance(module, _DECAYING)]
-        others = set(model.parameters()) - set(decaying)
-        rest = [parameter for parameter in model.parameters() if parameter in others]
-        groups = [{"params": decaying, "weight_decay": cfg.wt_decay}, {"params": rest, "weight_decay": 0.0}]
+        groups = decay_groups(model, cfg.wt_decay)
         return clipping_adam(groups, cfg.learn, betas=_IMAGE_BETAS, weight_decay=0.0, **options)
 
     def data_statistics(self) -> StateDict:

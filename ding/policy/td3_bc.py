@@ -35,8 +35,8 @@ class TD3BCPolicy(TD3Policy):
 
     def _actor_loss(self, batch: Mapping[str, Any]) -> torch.Tensor:
         """``-alpha mean Q(s, mu(s)) / mean |Q(s, mu(s))| + mean (mu(s) - a)^2`` by the first critic: 0-d."""
-        output = self._model(batch["obs"], mode="compute_actor")
+        action, output = batch["action"], self._model(batch["obs"], mode="compute_actor")
         q = self._first_q(batch["obs"], output)
         scale = self._cfg.learn.alpha / q.detach().abs().mean()
-        result: torch.Tensor = -scale * q.mean() + F.mse_loss(output["action"], batch["action"])
+        result: torch.Tensor = -scale * q.mean() + F.mse_loss(output["action"].reshape(action.shape), action)
         return result

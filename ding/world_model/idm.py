@@ -55,7 +55,7 @@ class InverseDynamicsModel(nn.Module):
         else:
             raise RuntimeError(f"obs_shape must have one axis or three (C, H, W), got {obs_shape!r}")
         if action_space == "discrete":
-            self.header: nn.Module = DiscreteHead(hidden[-1], action_shape, **options)  # type: ignore[arg-type]
+            self.header: nn.Module = DiscreteHead(hidden[-1], as_shape(action_shape, "action_shape"), **options)  # type: ignore[arg-type]
         elif action_space == "regression":
             self.header = RegressionHead(hidden[-1], action_shape, final_tanh=False, **options)
         else:
@@ -75,11 +75,17 @@ class InverseDynamicsModel(nn.Module):
         mu, sigma = output["mu"], output["sigma"]
         return {"logit": [mu, sigma], "action": torch.tanh(mu + sigma * torch.randn_like(sigma))}
 
-    def predict_action(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The action between two observations, without gradients: int64 ``[B]``, or float ``[B, N]``."""
+    def predict_action(self, x: torch.Tensor) -> dict[str, Any]:
+        """Return the most likely action between two observations, without gradients: ``action``, int64 ``[B]`` or float
+        ``[B, N]``; of ``reparameterization`` with ``logit``, the list of ``mu`` and ``sigma``.
+        """
         with torch.no_grad():
             output = self.forward(x)
-        return {"action": output["logit"].argmax(-1) if self.action_space == "discrete" else output["action"]}
+        if self.action_space == "discrete":
+            return {"action": output["logit"].argmax(-1)}
+        if self.action_space == "reparameterization":
+            return {"logit": output["logit"], "action": torch.tanh(output["logit"][0])}
+        return {"action": output["action"]}
 
     def train(
         self,

@@ -29,6 +29,16 @@ def as_shape(value: object, name: str) -> Shape:
     raise ValueError(f"{name} must be a positive int or a sequence of them, got {value!r}")
 
 
+def squeezed(action_shape: object) -> object:
+    """A shape of one axis as an int and one of several as a tuple, which a model shows as its ``action_shape``; what is
+    no shape stays as it is.
+    """
+    try:
+        return as_shape(action_shape, "action_shape")
+    except ValueError:
+        return action_shape
+
+
 def is_int(value: object) -> TypeGuard[int]:
     """Whether ``value`` is an integer (of Python or numpy) and no bool."""
     return hasattr(value, "__index__") and not isinstance(value, bool)

@@ -17,7 +17,7 @@ class AgentValues(NamedTuple):
 
     #: ``[T, B, A, actions]``.
     q: torch.Tensor
-    #: One state ``{'h', 'c'}`` per row, ``[A, layers, 1, H]``.
+    #: A list of a state ``{'h', 'c'}``, each ``[layers, 1, H]``, for each agent of each row.
     next_state: StateRows
     #: ``[T, B, A, H]``: the hidden state after each step.
     hidden: torch.Tensor
@@ -28,7 +28,8 @@ def agent_values(network: DRQN, agent_state: torch.Tensor, prev_state: Any) -> A
     rows, agents = agent_state.shape[1:3]
     output, state = network.unroll(agent_state.flatten(1, 2), joint_state(prev_state, agents))
     next_state = StateRows(
-        {key: value.unflatten(1, (rows, agents)).permute(1, 2, 0, 3).unsqueeze(3) for key, value in state.items()}
+        {key: value.unflatten(1, (rows, agents)).permute(1, 2, 0, 3).unsqueeze(3) for key, value in state.items()},
+        depth=2,
     )
     q, hidden = (output[key].unflatten(1, (rows, agents)) for key in ("logit", "hidden_state"))
     return AgentValues(q, next_state, hidden)
@@ -38,14 +39,13 @@ def joint_state(prev_state: Any, agent_num: int) -> Any:
     """The state of B rows of A agents as one of ``B * A`` rows.
 
     Arguments:
-        prev_state: None; ``{'h', 'c'}`` of ``[B, A, layers, 1, H]``, or :class:`StateRows` of it; or one entry per row:
-            None (zeros), such a dict of ``[A, layers, 1, H]``, or a list of A states as ``DRQN`` takes them.
+        prev_state: None; ``{'h', 'c'}`` of ``[B, A, layers, 1, H]``, or a list with one entry per row: None (zeros),
+            such a dict of ``[A, layers, 1, H]``, or a list of A states as ``DRQN`` takes them.
 
     Returns:
         None, ``{'h', 'c'}`` of ``[layers, B * A, H]``, or a list of ``B * A`` states.
     """
-    if isinstance(prev_state, StateRows):
-        prev_state = prev_state.columns
+    prev_state = state_columns(prev_state)
     if isinstance(prev_state, Mapping):
         return {key: value.flatten(0, 1).squeeze(2).transpose(0, 1) for key, value in prev_state.items()}
     if prev_state is None or all(state is None for state in prev_state):
@@ -55,6 +55,16 @@ def joint_state(prev_state: Any, agent_num: int) -> Any:
     zeros = {key: torch.zeros_like(value) for key, value in next(s for s in prev_state if s is not None).items()}
     filled = [zeros if state is None else state for state in prev_state]
     return joint_state({key: torch.stack([state[key] for state in filled]) for key in zeros}, agent_num)
+
+
+def state_columns(prev_state: Any) -> Any:
+    """Return ``{'h', 'c'}`` of ``[B, agents, layers, 1, H]`` for states, or for rows of states, that a network of agents
+    returned; all else as it is.
+    """
+    states = StateRows.of(prev_state)
+    if states is None and isinstance(prev_state, (list, tuple)):
+        states = StateRows.joined(prev_state)
+    return prev_state if states is None else states.agent_columns
 
 
 def _per_agent(state: Any, agent_num: int) -> list[Any]:

@@ -112,11 +112,12 @@ def continuous_actor(
 
 
 def actor_output(actor: nn.Module, features: torch.Tensor) -> dict[str, Any]:
-    """``action`` ``[B, N]``, or ``logit``: the list of ``mu`` and ``sigma``, of :func:`continuous_actor`."""
+    """``action`` ``[B, N]`` (``[B]`` for N = 1), or ``logit``: the list of ``mu`` and ``sigma``, of
+    :func:`continuous_actor`.
+    """
     output = run_head(actor, features)
     if "pred" in output:
-        pred = output["pred"]
-        return {"action": pred if pred.ndim == features.ndim else pred.unsqueeze(-1)}
+        return {"action": output["pred"]}
     return {"logit": [output["mu"], output["sigma"]]}
 
 

@@ -8,7 +8,14 @@ import torch
 from torch import nn
 
 from ding.model.common.state_rows import StateRows
-from ding.model.template._agent_q import AgentValues, agent_values, chosen, joint_output, with_time
+from ding.model.template._agent_q import (
+    AgentValues,
+    agent_values,
+    chosen,
+    joint_output,
+    state_columns,
+    with_time,
+)
 from ding.model.template._drqn import DRQN
 from ding.model.template.qmix import Mixer
 from ding.model.template.vac import RELU
@@ -169,12 +176,14 @@ class CollaQ(nn.Module):
 
         ``obs`` has also ``agent_alone_state`` ``[(T,) B, A, alone_obs_shape]`` and ``agent_alone_padding_state``,
         shaped as ``agent_state``. The output has also ``agent_colla_alone_q`` ``[(T,) B, A, actions]``, the values of
-        what is padded (0 where forbidden). The state of a row is that of ``3 A`` agents: alone, all, padded.
+        what is padded (0 where forbidden). The state of a row is a list of three of A agents: alone, all,
+        padded.
         """
         obs, action = with_time(data, single_step)
         mask = obs.get("action_mask")
         seen, padded = (self._attended(obs[key]) for key in ("agent_state", "agent_alone_padding_state"))
-        state_alone, state_both = _split_state(data["prev_state"], seen.shape[2])
+        agents = seen.shape[2]
+        state_alone, state_both = _split_state(data["prev_state"], agents)
         alone = agent_values(self._q_alone_network, obs["agent_alone_state"], state_alone)
         # One pass of the network over twice as many agents.
         both = agent_values(self._q_network, torch.cat([seen, padded], dim=2), state_both)
@@ -182,7 +191,8 @@ class CollaQ(nn.Module):
         q, logit = chosen(alone.q + q_colla - q_padded, action, mask)
         total_q = self._mixer(q, obs["global_state"]) if self.mixer else q.sum(-1)
         states = (alone.next_state.columns, both.next_state.columns)
-        next_state = StateRows({key: torch.cat([state[key] for state in states], dim=1) for key in states[0]})
+        parts = {key: torch.cat([state[key] for state in states], dim=1) for key in states[0]}
+        next_state = StateRows({key: value.unflatten(1, (3, agents)) for key, value in parts.items()}, depth=3)
         values = AgentValues(logit, next_state, alone.hidden)
         more = {"agent_colla_alone_q": q_padded if mask is None else q_padded * mask}
         return joint_output(values, total_q, logit, obs, single_step, **more)
@@ -195,8 +205,7 @@ def _split_state(prev_state: Any, agents: int) -> tuple[Any, Any]:
     """The states of the network for an agent alone, and those of the other one for ``2 A`` agents."""
     if prev_state is None:
         return None, None
-    if isinstance(prev_state, StateRows):
-        prev_state = prev_state.columns
+    prev_state = state_columns(prev_state)
     if isinstance(prev_state, Mapping):
         return tuple(  # type: ignore[return-value]
             {key: value[:, part] for key, value in prev_state.items()} for part in (slice(agents), slice(agents, None))

@@ -19,6 +19,8 @@ from ding.utils.nested import map_nested
 _CONV_SIZES = (32, 64, 64)
 # How much wider the hidden layer of a block is than a token.
 _WIDENING = 4
+# Modules whose weights decay; biases, embeddings, norms and positions do not.
+_DECAYING = (nn.Linear, nn.Conv2d)
 
 
 class MaskedCausalAttention(nn.Module):
@@ -145,6 +147,12 @@ class DecisionTransformer(nn.Module):
         bounds = [nn.Tanh()] if self.continuous else []
         self.predict_action = nn.Sequential(nn.Linear(self.h_dim, self.act_dim), *bounds)
 
+    def configure_optimizers(
+        self, weight_decay: float, learning_rate: float, betas: tuple[float, float] = (0.9, 0.95)
+    ) -> torch.optim.AdamW:
+        """Return an AdamW over the groups of :func:`decay_groups`."""
+        return torch.optim.AdamW(decay_groups(self, weight_decay), lr=learning_rate, betas=betas)
+
     def forward(
         self,
         timesteps: torch.Tensor,
@@ -200,6 +208,17 @@ class DecisionTransformer(nn.Module):
         hidden = self.transformer(self.embed_ln(tokens + start + self.pos_emb[:, : 3 * steps]))
         output: torch.Tensor = self.head(hidden[:, 1::3])
         return output
+
+
+def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Return two groups of parameters for an optimiser: the weights of linear layers and 2-D convolutions, with
+    ``weight_decay``, and all others, without.
+    """
+    weights = {id(module.weight) for module in model.modules() if isinstance(module, _DECAYING)}
+    groups: tuple[list[nn.Parameter], list[nn.Parameter]] = ([], [])
+    for parameter in model.parameters():
+        groups[id(parameter) not in weights].append(parameter)
+    return [{"params": params, "weight_decay": decay} for params, decay in zip(groups, (weight_decay, 0.0))]
 
 
 def _as_float(states: torch.Tensor) -> torch.Tensor:

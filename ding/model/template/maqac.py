@@ -73,7 +73,12 @@ class ContinuousMAQAC(ActorCriticModes):
         """A dict with ``agent_state`` ``[B, A, agent_obs_shape]`` (or one that has it under ``obs``) to ``action``
         ``[B, A, N]``, or to ``logit``: the list of ``mu`` and ``sigma``.
         """
-        return actor_output(self.actor, _observation(inputs)["agent_state"])
+        seen = _observation(inputs)["agent_state"]
+        output = actor_output(self.actor, seen)
+        action = output.get("action")
+        if action is not None and action.ndim < seen.ndim:
+            output["action"] = action.unsqueeze(-1)
+        return output
 
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """``obs`` with ``global_state`` ``[B, A, global_obs_shape]``, and ``action`` ``[B, A, N]``, to ``q_value``

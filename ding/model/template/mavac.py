@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ding.model.common.head import RegressionHead
-from ding.model.common.shapes import as_shape
+from ding.model.common.shapes import as_shape, squeezed
 from ding.model.template.q_model import ACTION_MASK, encode
 from ding.model.template.vac import RELU, ActionShape, actor_output, make_actor_head, unknown_mode
 from ding.utils import MODEL_REGISTRY
@@ -53,7 +53,7 @@ class MAVAC(nn.Module):
         encoder: Sequence[nn.Module] | None = None,
     ) -> None:
         super().__init__()
-        self.agent_num, self.action_space = agent_num, action_space
+        self.agent_num, self.action_space, self.action_shape = agent_num, action_space, squeezed(action_shape)
         if encoder is None:
             self.actor_encoder: nn.Module = _layer(agent_obs_shape, actor_head_hidden_size, activation)
             self.critic_encoder: nn.Module = _layer(global_obs_shape, critic_head_hidden_size, activation)

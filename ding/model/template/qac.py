@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -77,6 +78,8 @@ class ContinuousQAC(ActorCriticModes):
         actor_options = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
         if action_space == "hybrid":
             types, args = hybrid_widths(action_shape)
+            self.action_shape = copy.copy(action_shape)  # of the same kind, so that parts are attributes of an EasyDict
+            self.action_shape.update(action_type_shape=types, action_args_shape=args)
             head = DiscreteHead(actor_head_hidden_size, types, actor_head_layer_num, activation, norm_type)
             self.actor_head: nn.Module = nn.ModuleList(
                 [
@@ -101,15 +104,15 @@ class ContinuousQAC(ActorCriticModes):
         self.critic = nn.ModuleList([self.critic_encoder, self.critic_head])
 
     def compute_actor(self, obs: Observation) -> dict[str, Any]:
-        """Observations ``[B, *obs_shape]`` to ``action`` ``[B, N]``; to ``logit``, the list of ``mu`` and ``sigma``
-        ``[B, N]``; or for a hybrid to ``logit`` ``[B, types]`` and ``action_args`` ``[B, M]``.
+        """Observations ``[B, *obs_shape]`` to ``action`` ``[B, N]`` (``[B]`` for N = 1); to ``logit``, the list of
+        ``mu`` and ``sigma`` ``[B, N]``; or for a hybrid to ``logit`` ``[B, types]`` and ``action_args`` ``[B, M]``.
         """
         features = self.actor_encoder(obs)
         if isinstance(self.actor_head, nn.ModuleList):
             types, args = self.actor_head
             return {
                 "logit": run_head(types, features)["logit"],
-                "action_args": actor_output(args, features)["action"],
+                "action_args": actor_output(args, features)["action"].reshape(len(features), -1),
             }
         return actor_output(self.actor_head, features)
 

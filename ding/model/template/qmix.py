@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ding.model.common.shapes import ObsShape
+from ding.model.common.encoder import ConvEncoder
+from ding.model.common.shapes import ObsShape, as_shape
 from ding.model.template._agent_q import agent_values, chosen, joint_output, with_time
 from ding.model.template._drqn import DRQN
 from ding.model.template.vac import RELU
@@ -65,11 +66,13 @@ class QMix(nn.Module):
     """Values of each agent's own history, by one network for all agents, mixed into a joint value (QMIX,
     arXiv:1803.11485).
 
-    State: ``_q_network``, ``_mixer``.
+    State: ``_q_network``, ``_mixer``, and ``_global_state_encoder`` of images.
 
     Arguments:
         agent_num: A, number of agents.
-        obs_shape, global_obs_shape: what an agent sees, and features of the global state.
+        obs_shape: what an agent sees.
+        global_obs_shape: features of the global state, or ``[C, H, W]`` of an image, which a ``ConvEncoder`` with the
+            sizes of ``hidden_size_list`` reads.
         action_shape: number of actions of each agent.
         hidden_size_list: widths of the encoder; the last one is that of the recurrent layer too.
         mixer: mix by a network, else the joint value is the sum (VDN, arXiv:1706.05296).
@@ -80,7 +83,7 @@ class QMix(nn.Module):
         self,
         agent_num: int,
         obs_shape: ObsShape,
-        global_obs_shape: int,
+        global_obs_shape: int | Sequence[int],
         action_shape: int,
         hidden_size_list: Sequence[int],
         mixer: bool = True,
@@ -93,26 +96,38 @@ class QMix(nn.Module):
         self._q_network = DRQN(
             obs_shape, action_shape, hidden_size_list, lstm_type=lstm_type, dueling=dueling, activation=activation
         )
+        self._global_state_encoder: nn.Module | None = None
         if mixer:
-            self._mixer = Mixer(agent_num, global_obs_shape, hidden_size_list[-1], activation=activation)
+            width = as_shape(global_obs_shape, "global_obs_shape")
+            if not isinstance(width, int):
+                self._global_state_encoder = ConvEncoder(width, hidden_size_list, activation=activation)
+                width = hidden_size_list[-1]
+            self._mixer = Mixer(agent_num, width, hidden_size_list[-1], activation=activation)
 
     def forward(self, data: Mapping[str, Any], single_step: bool = True) -> dict[str, Any]:
         """Joint values of a step, or of a sequence of T steps.
 
         Arguments:
-            data: ``obs``: ``agent_state`` ``[(T,) B, A, *obs_shape]``, ``global_state`` ``[(T,) B, G]`` and optionally
-                ``action_mask`` ``[(T,) B, A, actions]``; ``prev_state``: the recurrent states of the B rows, see
+            data: ``obs``: ``agent_state`` ``[(T,) B, A, *obs_shape]``, ``global_state`` ``[(T,) B, *global_obs_shape]`` and
+                optionally ``action_mask`` ``[(T,) B, A, actions]``; ``prev_state``: the recurrent states of the B rows, see
                 :func:`ding.model.template._agent_q.joint_state`; optionally ``action`` ``[(T,) B, A]``, the best
                 allowed ones unless given.
             single_step: whether there is no time axis.
 
         Returns:
             ``total_q`` ``[(T,) B]`` of the actions, ``logit`` ``[(T,) B, A, actions]`` (forbidden ones at -9999999
-            without ``action``), ``action_mask`` and ``next_state``, one ``{'h', 'c'}`` of ``[A, layers, 1, H]`` per
-            row.
+            without ``action``), ``action_mask`` and ``next_state``, for each row a list of ``{'h', 'c'}``, each
+            ``[layers, 1, H]``, of A agents.
         """
         obs, action = with_time(data, single_step)
         values = agent_values(self._q_network, obs["agent_state"], data["prev_state"])
         q, logit = chosen(values.q, action, obs.get("action_mask"))
-        total_q = self._mixer(q, obs["global_state"]) if self.mixer else q.sum(-1)
+        total_q = self._mixer(q, self._global_features(obs["global_state"])) if self.mixer else q.sum(-1)
         return joint_output(values, total_q, logit, obs, single_step)
+
+    def _global_features(self, state: torch.Tensor) -> torch.Tensor:
+        """``[T, B, G]`` of global states ``[T, B, *global_obs_shape]``."""
+        if self._global_state_encoder is None:
+            return state
+        features: torch.Tensor = self._global_state_encoder(state.flatten(0, 1))
+        return features.unflatten(0, state.shape[:2])

@@ -11,7 +11,7 @@ from torch import nn
 
 from ding.model.common.encoder import IMPALAConvEncoder
 from ding.model.common.head import DiscreteHead, MultiHead, RegressionHead, ReparameterizationHead
-from ding.model.common.shapes import Observation, ObsShape, output_sizes
+from ding.model.common.shapes import Observation, ObsShape, output_sizes, squeezed
 from ding.model.template.q_model import ACTION_MASK, DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
 from ding.utils import MODEL_REGISTRY
 from ding.utils.names import did_you_mean
@@ -84,6 +84,11 @@ def make_actor_head(
     return nn.ModuleList([discrete(action_shape["action_type_shape"]), continuous(action_shape["action_args_shape"])])
 
 
+def has_heads(head: nn.Module) -> bool:
+    """Whether a head of :func:`make_actor_head` is one of several discrete actions."""
+    return isinstance(head, MultiHead)
+
+
 def actor_output(head: nn.Module, features: torch.Tensor, action_mask: torch.Tensor | None = None) -> dict[str, Any]:
     """``logit`` of a head of :func:`make_actor_head`: logits ``[B, N]`` (or a list of them), ``{'mu', 'sigma'}`` ``[B,
     D]``, or for hybrid actions ``action_type`` (logits) and ``action_args`` (mu, sigma); and ``action_mask``, if any.
@@ -149,7 +154,7 @@ class VAC(nn.Module):
         impala_cnn_encoder: bool = False,
     ) -> None:
         super().__init__()
-        self.obs_shape, self.action_shape = obs_shape, action_shape
+        self.obs_shape, self.action_shape = obs_shape, squeezed(action_shape)
         self.action_space, self.share_encoder = action_space, share_encoder
         width = encoder_hidden_size_list[-1]
         if action_space != "continuous":
@@ -184,6 +189,7 @@ class VAC(nn.Module):
             discrete_cls=self._discrete_head_cls,
             hidden_size=actor_head_hidden_size,
         )
+        self.multi_head = has_heads(self.actor_head)
         self.actor = nn.ModuleList([self.encoder if share_encoder else self.actor_encoder, self.actor_head])
         self.critic = nn.ModuleList([self.encoder if share_encoder else self.critic_encoder, self.critic_head])
 

@@ -85,8 +85,8 @@ class VanillaVAE(nn.Module):
         }
 
     def forward(self, inputs: Mapping[str, torch.Tensor], **kwargs: Any) -> dict[str, Any]:
-        """``action`` ``[B, N]`` and ``obs`` ``[B, n]`` to ``recons_action``, ``prediction_residual``, ``input``,
-        ``mu``, ``log_var`` and the drawn ``z``.
+        """``action`` ``[B, N]`` and ``obs`` ``[B, n]`` to ``recons_action``, ``prediction_residual``, ``input``
+        (``inputs`` itself), ``mu``, ``log_var`` and the drawn ``z``.
         """
         code = self.encode(inputs)
         z = code["mu"] + torch.exp(0.5 * code["log_var"]) * torch.randn_like(code["log_var"])
@@ -94,7 +94,7 @@ class VanillaVAE(nn.Module):
         return {
             "recons_action": output["reconstruction_action"],
             "prediction_residual": output["predition_residual"],
-            "input": inputs["action"],
+            "input": inputs,
             "mu": code["mu"],
             "log_var": code["log_var"],
             "z": z,

@@ -318,8 +318,10 @@ def _check_lengths(states: Sequence[Any], ids: Sequence[int], name: str) -> None
 
 def _saved(prev_state: Sequence[Any], next_state: Sequence[Any] | None) -> Sequence[Any]:
     """A copy of ``prev_state`` that is free of the graph, with zeros for states that were not there yet."""
-    if isinstance(prev_state, StateRows):
-        return StateRows(get_tensor_data(prev_state.columns))
+    like = next_state[0] if next_state else None
+    states = StateRows.of(prev_state) or StateRows.joined(prev_state, like)
+    if states is not None:
+        return StateRows(get_tensor_data(states.columns), states.depth)
     if next_state is None:
         return [state if state is None else get_tensor_data(state) for state in prev_state]
     zeros = zeros_like(next_state[0])

@@ -77,7 +77,8 @@ class RecurrentQPolicy(Policy):
         """
         columns: Any = self._remember(self._collect_model, data, eps=eps).columns
         states: Any = columns["prev_state"]
-        states = states.columns if isinstance(states, StateRows) else stack_rows(states)
+        agents = StateRows.of(states)
+        states = stack_rows(states) if agents is None else agents.agent_columns
         states = map_nested(lambda x: x.cpu(), states)
         return EnvBatch.unchecked(data.env_ids, {**columns, "prev_state": states})
 

@@ -75,7 +75,7 @@ def test_wqmix_values(q_star: bool, total_q: list[float]) -> None:
     output = filled(WQMix(2, 4, 6, 3, [16, 8]))(inputs(), q_star=q_star)
     assert output["total_q"].tolist() == pytest.approx(total_q, rel=1e-5)
     assert first(output["logit"], 9) == pytest.approx(LOGIT, rel=1e-5)
-    h = output["next_state"][0]["h"][0]
+    h = output["next_state"][0][0]["h"]
     assert h.shape == (1, 1, 8)
     assert first(h, 4) == pytest.approx([0.0413868, 0.049944, 0.0583234, 0.0665185], rel=1e-5)
 
@@ -101,10 +101,10 @@ def test_collaq_values() -> None:
     padded = [-0.116271, 0.00791173, 0, -0.115575, 0.00757541, 0.130726, -0.11613, 0.00784339, 0]
     assert first(output["agent_colla_alone_q"], 9) == pytest.approx(padded, rel=1e-5)
     # Alone, all, padded; two agents each.
-    states = output["next_state"][0]["h"]
-    assert states.shape == (6, 1, 1, 8)
-    assert first(states[0], 3) == pytest.approx([0.0406253, 0.0490422, 0.0572881], rel=1e-5)
-    assert first(states[1], 3) == pytest.approx([0.0355236, 0.0429922, 0.0503321], rel=1e-5)
+    alone = output["next_state"][0][0]
+    assert [len(part) for part in output["next_state"][0]] == [2, 2, 2]
+    assert first(alone[0]["h"], 3) == pytest.approx([0.0406253, 0.0490422, 0.0572881], rel=1e-5)
+    assert first(alone[1]["h"], 3) == pytest.approx([0.0355236, 0.0429922, 0.0503321], rel=1e-5)
 
 
 def test_collaq_attention_values() -> None:
@@ -149,9 +149,9 @@ def test_states_are_taken_in_every_form(form: str) -> None:
     rows = model(data)["next_state"]
     state: Any = rows
     if form == "lists":
-        state = [[{"h": h, "c": c} for h, c in zip(row["h"], row["c"])] for row in rows]
+        state = [[dict(agent) for agent in row] for row in rows]
     elif form == "batch":
-        state = {key: torch.stack([row[key] for row in rows]) for key in ("h", "c")}
+        state = {key: torch.stack([torch.stack([agent[key] for agent in row]) for row in rows]) for key in ("h", "c")}
     elif form == "some":
         state = [rows[0], None]
     logit = model({**data, "prev_state": state})["logit"]
@@ -174,7 +174,7 @@ def test_a_sequence_gives_what_its_steps_give() -> None:
         state = output["next_state"]
         assert torch.allclose(output["total_q"], whole["total_q"][step])
         assert torch.allclose(output["logit"], whole["logit"][step])
-    assert torch.allclose(state[1]["h"], whole["next_state"][1]["h"])
+    assert torch.allclose(state[1][0]["h"], whole["next_state"][1][0]["h"])
 
 
 def test_the_joint_value_grows_with_the_value_of_each_agent() -> None:

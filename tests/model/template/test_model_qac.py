@@ -173,10 +173,10 @@ def test_pdqn_of_the_original_api_gives_its_outputs():
 def test_values_are_one_tensor_or_two(twin):
     continuous = ContinuousQAC(4, 1, "regression", twin_critic=twin, critic_head_hidden_size=8)
     action = continuous(OBS, mode="compute_actor")["action"]
-    assert action.shape == (2, 1)
+    assert action.shape == (2,)
     assert action.abs().max() <= 1
     q = continuous({"obs": OBS, "action": action}, mode="compute_critic")["q_value"]
-    flat = continuous({"obs": OBS, "action": action.squeeze(1)}, mode="compute_critic")["q_value"]
+    flat = continuous({"obs": OBS, "action": action.unsqueeze(1)}, mode="compute_critic")["q_value"]
     discrete = DiscreteQAC(4, 3, twin_critic=twin, critic_head_hidden_size=8)
     values = discrete(OBS, mode="compute_critic")["q_value"]
     if twin:

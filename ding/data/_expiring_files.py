@@ -16,7 +16,7 @@ class ExpiringFiles:
     begins with the first file.
 
     Args:
-        folder: made when it is not there.
+        folder: made with the first file when it is not there.
         ttl_s: seconds from the moment a file is written.
     """
 
@@ -26,10 +26,10 @@ class ExpiringFiles:
         self._due: deque[tuple[float, str]] = deque()
         self._changed = threading.Condition()
         self._remover: threading.Thread | None = None
-        os.makedirs(folder, exist_ok=True)
 
     def new_path(self, prefix: str, suffix: str) -> str:
-        """Return a path that no other process uses."""
+        """Return a path that no other process uses, in a folder that is there."""
+        os.makedirs(self._folder or ".", exist_ok=True)
         return os.path.join(self._folder, f"{prefix}{uuid.uuid4().hex}{suffix}")
 
     def written(self, path: str) -> None:

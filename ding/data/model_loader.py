@@ -89,7 +89,7 @@ class FileModelLoader(ModelLoader):
 
     Args:
         model: the model.
-        dirname: the folder; made when it is not there.
+        dirname: the folder; made by the first `save` when it is not there.
         ttl: seconds after which a file is removed.
     """
 

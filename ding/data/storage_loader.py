@@ -79,7 +79,7 @@ class FileStorageLoader(StorageLoader):
     """Objects as files of one folder, see :class:`~ding.data.storage.file.FileStorage` for what they may hold.
 
     Args:
-        dirname: the folder; made when it is not there.
+        dirname: the folder; made by the first `save` when it is not there.
         ttl: seconds after which a file is removed.
         worker_num: number of threads that load.
     """

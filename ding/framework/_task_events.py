@@ -1,5 +1,7 @@
 """The events of a task: between its middleware, and over the router between the processes of a run."""
 
+import contextlib
+import functools
 import itertools
 import math
 import threading
@@ -39,6 +41,7 @@ class TaskEvents:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._loop = EventLoop(f"task_{next(_made)}")
+        self._loop.on_error = self.wake
         self._bridged: set[str] = set()
         self._lock = threading.Lock()
         self._changed = threading.Condition()
@@ -110,9 +113,16 @@ class TaskEvents:
 
         Args:
             timeout: in seconds.
+
+        Raises:
+            Exception: what a listener has raised.
         """
         with self._changed:
-            return self._changed.wait_for(condition, None if math.isinf(timeout) else timeout)
+            self._changed.wait_for(
+                lambda: self._loop.has_failed or condition(), None if math.isinf(timeout) else timeout
+            )
+            self._loop.raise_pending()
+            return condition()
 
     def wake(self) -> None:
         """Have all waiting threads look again."""
@@ -120,7 +130,7 @@ class TaskEvents:
             self._changed.notify_all()
 
     def raise_pending(self) -> None:
-        """Raise what a listener raised, once."""
+        """Raise what a listener raised, if one has failed."""
         self._loop.raise_pending()
 
     def stop(self) -> None:
@@ -133,7 +143,12 @@ class TaskEvents:
         with self._lock:
             if self._router.is_active and event not in self._bridged:
                 self._bridged.add(event)
-                self._router.on(topic_of(event), lambda *args, **kwargs: self._loop.emit(event, *args, **kwargs))
+                self._router.on(topic_of(event), functools.partial(self._hear, event))
+
+    def _hear(self, event: str, *args: Any, **kwargs: Any) -> None:
+        """Call the listeners of an event of another process; what one of them has raised, the task raises itself."""
+        with contextlib.suppress(Exception):
+            self._loop.emit(event, *args, **kwargs)
 
     def _drop_idle_bridges(self) -> None:
         with self._lock:

@@ -22,17 +22,23 @@ class EventLoop:
     the listeners of an emit in the order in which they were added; different events share two threads. All methods may
     be called from any thread, also by listeners.
 
-    An exception in a listener is logged at once; the other listeners are still called. :meth:`raise_pending` raises the
-    newest one, once.
+    An exception in a listener is logged at once, and ends the work of the loop: no other listener is called any more,
+    and each later :meth:`emit` raises it, until :meth:`stop`.
 
     Args:
         name: the name under which :meth:`get_event_loop` finds the loop.
+
+    Attributes:
+        stops_at_error: False for a loop that serves others, too: an exception is logged only.
+        on_error: called when a listener has failed.
     """
 
     loops: ClassVar[dict[str, "EventLoop"]] = {}
 
     def __init__(self, name: str = "default") -> None:
         self._name = name
+        self.stops_at_error = True
+        self.on_error: Callable[[], None] | None = None
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._listeners: dict[str, list[Listener]] = {}
@@ -82,7 +88,12 @@ class EventLoop:
                     del self._listeners[name]
 
     def emit(self, event: str, *args: Any, **kwargs: Any) -> None:
-        """Have the listeners of the event called; does nothing after :meth:`stop`."""
+        """Have the listeners of the event called; does nothing after :meth:`stop`.
+
+        Raises:
+            Exception: what a listener of this loop, of any event, has raised.
+        """
+        self.raise_pending()
         with self._lock:
             if not self._active or event not in self._listeners:
                 return
@@ -97,7 +108,7 @@ class EventLoop:
         while True:
             with self._lock:
                 emits = self._emits[event]
-                if not emits:
+                if not emits or self._exception is not None:
                     del self._emits[event]
                     self._idle.notify_all()
                     return
@@ -108,13 +119,21 @@ class EventLoop:
                     fn(*args, **kwargs)
                 except Exception as error:
                     logger.exception("a listener of event %r failed", event)
-                    self._exception = error
+                    if self.stops_at_error:
+                        self._exception = error
+                        if self.on_error is not None:
+                            self.on_error()
+                        break
 
     def raise_pending(self) -> None:
-        """Raise the newest exception of a listener that has not been raised yet, if there is one."""
-        error, self._exception = self._exception, None
-        if error is not None:
-            raise error
+        """Raise the exception of a listener, if one has failed."""
+        if self._exception is not None:
+            raise self._exception
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a listener has raised."""
+        return self._exception is not None
 
     def listened(self, event: str) -> bool:
         """Return whether the event has listeners."""

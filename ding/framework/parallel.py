@@ -72,7 +72,7 @@ class Parallel(metaclass=SingletonMetaclass):
         self.has_finished = False
         self._retries = 0
         self._mq: MQ | None = None
-        self._loop = EventLoop("parallel")
+        self._loop = _router_loop("parallel")
         self._unheard: dict[str, deque[bytes]] = {}
         self._heard: set[str] = set()
         self._retained: dict[str, bytes] = {}
@@ -155,7 +155,7 @@ class Parallel(metaclass=SingletonMetaclass):
         """
         self.node_id, self.local_id = node_id, local_id
         self.labels, self.attach_to = set(labels or ()), list(attach_to)
-        self._loop = EventLoop(f"parallel_{node_id}")
+        self._loop = _router_loop(f"parallel_{node_id}")
         self._mq = MQ_REGISTRY.build(mq_type, attach_to=self.attach_to, on_peer=self._send_retained, **mq_kwargs)
         self.is_active = True
         self.is_stopping = self.has_finished = False
@@ -325,3 +325,10 @@ def _run_node(context: RoleContext) -> bool | None:
         set_process_index(0)
         # The process ends without what Python does at its end otherwise.
         DistributedWriter.reset_root()
+
+
+def _router_loop(name: str) -> EventLoop:
+    """Return the loop of a router, which serves all tasks of a process: a listener that fails does not end it."""
+    loop = EventLoop(name)
+    loop.stops_at_error = False
+    return loop

@@ -152,14 +152,25 @@ class LeagueMetricEnv:
         )
 
     def rate_1vs1(
-        self, team1: PlayerRating, team2: PlayerRating, result: str | Sequence[str] | None = None
+        self,
+        team1: PlayerRating,
+        team2: PlayerRating,
+        result: str | Sequence[str] | None = None,
+        drawn: bool = False,
     ) -> tuple[PlayerRating, PlayerRating]:
-        """Beliefs after one game or several, each ``wins`` (the default), ``draws`` or ``losses`` of ``team1``.
+        """Return the beliefs after one game or several.
+
+        Args:
+            result: ``wins``, ``draws`` or ``losses`` of ``team1``, or a sequence of these, one for each game.
+            drawn: whether one game ended in a draw; without ``result`` and ``drawn``, ``team1`` has won it.
 
         Raises:
+            InvalidArgumentError: ``result`` and ``drawn`` together.
             UnknownKeyError: another result.
         """
-        home, away, result = team1, team2, result or "wins"
+        if result and drawn:
+            raise InvalidArgumentError(f"drawn=True is a result, but result={result!r} is given, too")
+        home, away, result = team1, team2, result or ("draws" if drawn else "wins")
         for one in [result] if isinstance(result, str) else result:
             if one not in _RESULTS:
                 raise UnknownKeyError(f"result={one!r} is unknown.{did_you_mean(one, _RESULTS)}")

@@ -116,10 +116,14 @@ class GailRewardModel(BaseRewardModel):
         self.opt = Adam(self.reward_model.parameters(), lr=cfg.learning_rate)
         self.train_iter = 0
         self._expert, self._own = Pool(), Pool()
-        self.load_expert_data(read_demonstrations(os.path.join(cfg.data_path, "expert_data.pkl")))
+        self.load_expert_data()
 
-    def load_expert_data(self, data: Samples) -> None:
-        """Compare with these steps."""
+    def load_expert_data(self, data: Samples | None = None) -> None:
+        """Compare with these steps; by default those of the expert's file."""
+        if data is None:
+            data = read_demonstrations(os.path.join(self.cfg.data_path, "expert_data.pkl"))
+        #: The steps as they were given.
+        self.expert_data_loader = data
         self._expert.clear()
         self._expert.add(self._pairs(data))
 
@@ -137,13 +141,32 @@ class GailRewardModel(BaseRewardModel):
         for _ in range(self.cfg.update_per_collect):
             (expert,) = self._expert.draw(self.cfg.batch_size, self.device)
             (own,) = self._own.draw(self.cfg.batch_size, self.device)
-            own_chance, expert_chance = self.reward_model(own), self.reward_model(expert)
-            loss = -((own_chance + _EPS).log().mean() + (1 - expert_chance + _EPS).log().mean())
-            self.opt.zero_grad()
-            loss.backward()
-            self.opt.step()
-            self.train_iter += 1
-            self.log("reward_model", gail_loss=loss.detach())
+            self.log("reward_model", gail_loss=self._update(own, expert))
+
+    def learn(self, train_data: Sequence[torch.Tensor], expert_data: Sequence[torch.Tensor]) -> float:
+        """Make one update on pairs as those of ``train_data`` and ``expert_data``, and return the loss."""
+        own, expert = (torch.stack(list(pairs)).to(self.device) for pairs in (train_data, expert_data))
+        return float(self._update(own, expert))
+
+    def _update(self, own: torch.Tensor, expert: torch.Tensor) -> torch.Tensor:
+        own_chance, expert_chance = self.reward_model(own), self.reward_model(expert)
+        loss = -((own_chance + _EPS).log().mean() + (1 - expert_chance + _EPS).log().mean())
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        self.train_iter += 1
+        result: torch.Tensor = loss.detach()
+        return result
+
+    @property
+    def expert_data(self) -> list[torch.Tensor]:
+        """The expert's pairs of observation and action, each one vector."""
+        return list(self._expert.rows()[0])
+
+    @property
+    def train_data(self) -> list[torch.Tensor]:
+        """The agent's pairs that are not cleared yet, each one vector."""
+        return list(self._own.rows()[0]) if len(self._own) else []
 
     def estimate(self, data: Samples) -> Samples:
         """The samples with ``-log D`` as reward."""

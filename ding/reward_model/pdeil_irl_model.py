@@ -60,10 +60,12 @@ class PdeilRewardModel(BaseRewardModel):
         self._states = Pool()
         self._policy: _Normal | None = None
         self._classifier: nn.Module | None = None
-        self.load_expert_data(read_demonstrations(self.cfg.expert_data_path))
+        self.load_expert_data()
 
-    def load_expert_data(self, data: Samples) -> None:
-        """Estimate the expert's densities from these steps."""
+    def load_expert_data(self, data: Samples | None = None) -> None:
+        """Estimate the expert's densities from these steps; by default those of the expert's file."""
+        if data is None:
+            data = read_demonstrations(self.cfg.expert_data_path)
         obs, action = _obs(data), field(data, "action")
         self._expert = _Normal(obs)
         if self.cfg.discrete_action:

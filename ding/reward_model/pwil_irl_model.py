@@ -38,10 +38,12 @@ class PwilRewardModel(BaseRewardModel):
         super().__init__(config, device, tb_logger)
         self.reward_table: dict[bytes, float] = {}
         self._steps, self._expert = Pool(), Pool()
-        self.load_expert_data(read_demonstrations(self.cfg.expert_data_path, self.cfg.sample_size))
+        self.load_expert_data()
 
-    def load_expert_data(self, data: Samples) -> None:
-        """Compare with these steps."""
+    def load_expert_data(self, data: Samples | None = None) -> None:
+        """Compare with these steps; by default those of the expert's file."""
+        if data is None:
+            data = read_demonstrations(self.cfg.expert_data_path, self.cfg.sample_size)
         self._expert.clear()
         self._expert.add(*_step(data))
 

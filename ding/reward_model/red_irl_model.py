@@ -59,10 +59,12 @@ class RedRewardModel(BaseRewardModel):
         self.opt = Adam(self.online_net.parameters(), lr=cfg.learning_rate)
         self._trained = False
         self._expert = Pool()
-        self.load_expert_data(read_demonstrations(cfg.expert_data_path, cfg.sample_size))
+        self.load_expert_data()
 
-    def load_expert_data(self, data: Samples) -> None:
-        """Learn from these steps."""
+    def load_expert_data(self, data: Samples | None = None) -> None:
+        """Learn from these steps; by default those of the expert's file."""
+        if data is None:
+            data = read_demonstrations(self.cfg.expert_data_path, self.cfg.sample_size)
         self._expert.clear()
         self._expert.add(obs_action(data))
 

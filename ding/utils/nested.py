@@ -36,6 +36,15 @@ def map_nested(fn: Callable[[Any], Any], data: object) -> Any:
     return fn(data)
 
 
+def plain_tree(value: Any) -> Any:
+    """Return a tree of another package, an object whose ``json()`` gives nested dicts (``treetensor``), as these dicts;
+    anything else as it is.
+    """
+    if isinstance(value, Mapping) or not hasattr(value, "json"):
+        return value
+    return value.json()
+
+
 def iter_nested(data: object) -> Iterator[Any]:
     """Yield every leaf of nested mappings, lists and tuples."""
     if isinstance(data, (Mapping, list, tuple)):

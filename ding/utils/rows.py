@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ding.utils.nested import is_ignored_key, iter_nested, map_leaves, map_together, rebuilt
+from ding.utils.nested import is_ignored_key, iter_nested, map_leaves, map_together, plain_tree, rebuilt
 
 # Recurrent states are lists with one entry per sample, whatever the entries are.
 STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
@@ -130,7 +130,7 @@ def take_rows(value: object, index: np.ndarray, key: str = "") -> Any:
 
 
 def get_shape0(data: object) -> int:
-    """Return the size of the first axis of the first leaf of nested dicts, lists and tuples.
+    """Return the size of the first axis of the first leaf of nested dicts, lists, tuples and trees of ``treetensor``.
 
     Raises:
         TypeError: the first leaf is no tensor or array with an axis.
@@ -138,6 +138,9 @@ def get_shape0(data: object) -> int:
     first = next(iter_nested(data), None)
     if isinstance(first, (torch.Tensor, np.ndarray)) and first.ndim > 0:
         return int(first.shape[0])
+    tree = plain_tree(first)
+    if tree is not first:
+        return get_shape0(tree)
     raise TypeError(
         f"get_shape0 needs a tensor or array with an axis first in a {type(data).__name__}, found a "
         f"{type(first).__name__}"

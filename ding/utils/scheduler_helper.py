@@ -70,16 +70,18 @@ class Scheduler(Configurable):
         check_choice("schedule_mode", cfg["schedule_mode"], _MODES)
         check_choice("optimize_mode", cfg["optimize_mode"], ("min", "max"))
         if not (_is_number(cfg["factor"]) and cfg["factor"] > 0):
-            raise InvalidArgumentError(f"factor must be a number above 0, got {cfg['factor']!r}")
+            raise InvalidArgumentError(f"factor must be a float/int greater than 0, got {cfg['factor']!r}")
         if not _is_number(cfg["threshold"]):
             raise InvalidArgumentError(f"threshold must be a number, got {cfg['threshold']!r}")
         bounds = cfg["change_range"]
         is_pair = isinstance(bounds, (list, tuple)) and len(bounds) == 2 and all(map(_is_number, bounds))
         if not is_pair or bounds[0] >= bounds[1]:
-            raise InvalidArgumentError(f"change_range must be [low, high] with low < high, got {bounds!r}")
+            raise InvalidArgumentError(
+                f"change_range must be a list of two float/int, the first one smaller, got {bounds!r}"
+            )
         for key in ("patience", "cooldown"):
             if not (isinstance(cfg[key], int) and cfg[key] >= 0):
-                raise InvalidArgumentError(f"{key} must be an integer >= 0, got {cfg[key]!r}")
+                raise InvalidArgumentError(f"{key} must be an integer equal to or greater than 0, got {cfg[key]!r}")
 
     @property
     def in_cooldown(self) -> bool:

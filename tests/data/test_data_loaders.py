@@ -184,3 +184,12 @@ def test_a_tree_of_shared_arrays_that_a_child_fills() -> None:
     assert found["b"]["c"].tolist() == [[3.0]]
     with pytest.raises(RuntimeError, match="dict of shapes, got int"):
         ShmBufferContainer(np.float32, 3)
+
+
+def test_a_loader_makes_its_folder_when_it_saves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FileStorageLoader(str(tmp_path / "none")).shutdown()
+    assert not (tmp_path / "none").exists()
+    monkeypatch.chdir(tmp_path)
+    loader = FileStorageLoader("")
+    assert loader.save([1]).load() == [1]
+    loader.shutdown()

@@ -340,3 +340,23 @@ def test_emits_of_one_event_are_served_in_order() -> None:
     loop.emit("n", 1)
     assert EventLoop.get_event_loop("order") is not loop
     EventLoop.get_event_loop("order").stop()
+
+
+def test_an_error_of_a_listener_is_raised_by_each_later_emit() -> None:
+    loop = EventLoop("failing")
+    heard: list[int] = []
+
+    def fails(number: int) -> None:
+        heard.append(number)
+        raise KeyError("in a listener")
+
+    loop.on("a", fails)
+    loop.on("b", heard.append)
+    loop.emit("a", 1)
+    assert loop.drain(30)
+    for event in ("a", "b", "b"):
+        with pytest.raises(KeyError, match="in a listener"):
+            loop.emit(event, 2)
+    assert heard == [1]
+    loop.stop()
+    loop.emit("b", 3)

@@ -229,3 +229,15 @@ def test_pretrained_weights_play_as_a_snapshot(tmp_path):
     assert (tmp_path / one.active_players_ckpts[0]).read_bytes() == b"pre"
     assert one.historical_players_ids == ["default_pretrain_historical"]
     assert math.isclose(one.historical_players[0].rating.sigma, 25 / 3)
+
+
+def test_a_drawn_game_needs_no_result() -> None:
+    metric = LeagueMetricEnv()
+    players = metric.create_rating(elo_init=1613), metric.create_rating(elo_init=1573)
+    first, second = metric.rate_1vs1(*players, drawn=True)
+    assert (first, second) == metric.rate_1vs1(*players, "draws")
+    assert (first.elo, second.elo) == (1611, 1575)
+    assert first.sigma == pytest.approx(6.458, abs=1e-3)
+    assert metric.rate_1vs1(*players, drawn=False)[0].elo == 1627
+    with pytest.raises(ValueError, match="drawn=True"):
+        metric.rate_1vs1(*players, result="wins", drawn=True)

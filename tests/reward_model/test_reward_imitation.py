@@ -178,3 +178,26 @@ def test_the_network_of_gail_takes_images_of_any_size(size: int, features: int) 
     assert network.fc1.in_features == features
     assert chances.shape == (2, 1)
     assert [name for name, _ in network.named_children()] == ["conv1", "conv2", "conv3", "conv4", "fc1", "fc2"]
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_the_expert_is_read_from_its_file_again(name, make) -> None:
+    model, data = make(name), batch(6)
+    model.collect_data(data)
+    model.train()
+    before = rewards(model.estimate(data))
+    model.load_expert_data(batch(12, phase=2.0))
+    model.load_expert_data()
+    torch.testing.assert_close(rewards(model.estimate(data)), before, rtol=1e-2, atol=1e-2)
+
+
+def test_gail_learns_from_pairs(make) -> None:
+    model = make("gail")
+    assert [pair.shape for pair in model.expert_data] == [(4,)] * len(model.expert_data_loader)
+    assert model.train_data == []
+    model.collect_data(batch(5))
+    losses = [model.learn(model.train_data, model.expert_data) for _ in range(20)]
+    assert losses[-1] < losses[0]
+    assert model.train_iter == 20
+    model.clear_data()
+    assert model.train_data == []

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -126,7 +126,7 @@ class DequeBuffer(Buffer):
     def sample(
         self,
         size: int | None = None,
-        indices: Sequence[str] | None = None,
+        indices: Sequence[str] | Literal[False] | None = None,
         replace: bool = False,
         sample_range: slice | None = None,
         ignore_insufficient: bool = False,
@@ -137,7 +137,7 @@ class DequeBuffer(Buffer):
 
         Args:
             size: number of records, or of groups.
-            indices: the records to give, in this order; repeats are allowed. Empty ones count as none.
+            indices: the records to give, in this order; repeats are allowed. Empty ones and False count as none.
             replace: draw independently instead of distinct ones.
             sample_range: restricts the candidates to a slice of the records, the oldest one being 0.
             ignore_insufficient: warn and give ``[]`` instead of raising when there are fewer than ``size``.
@@ -155,7 +155,7 @@ class DequeBuffer(Buffer):
             UnknownIndexError: an index that no candidate has.
             SampleArgumentError: arguments that are missing or exclude each other.
         """
-        if indices is not None and not len(indices):
+        if indices is False or (indices is not None and not len(indices)):
             indices = None
         check_sample(size, indices, groupby, unroll_len)
         places = self._candidates(sample_range)
@@ -167,7 +167,7 @@ class DequeBuffer(Buffer):
                 drawn = self._look_up(indices, places, sample_range)
             else:
                 assert size is not None
-                drawn = self._draw(size, len(places), replace, "records")
+                drawn = self._draw(size, len(places), replace)
                 if sample_range is not None:
                     drawn = np.array(places, dtype=np.int64)[drawn]
         except NotEnoughDataError as error:
@@ -184,9 +184,9 @@ class DequeBuffer(Buffer):
             raise SampleArgumentError(f"sample_range must be a slice, got {sample_range!r}")
         return range(self._core.order.count)[sample_range]
 
-    def _draw(self, size: int, count: int, replace: bool, what: str) -> np.ndarray:
+    def _draw(self, size: int, count: int, replace: bool) -> np.ndarray:
         if count < size and not (replace and count):
-            raise NotEnoughDataError(f"asked for {size} {what}, there are {count}")
+            raise NotEnoughDataError(f"asked for {size} records, there are {count}")
         return self._core.draws.uniform(count, size, replace)
 
     def _look_up(self, indices: Sequence[str], candidates: range, sample_range: slice | None) -> np.ndarray:
@@ -210,7 +210,9 @@ class DequeBuffer(Buffer):
         if length is not None:
             groups = [group for group in groups if len(group) >= length]
             what += f" of at least {length} records"
-        picked = [groups[i] for i in self._draw(size, len(groups), replace, what).tolist()]
+        if len(groups) < size and not (replace and groups):
+            raise NotEnoughDataError(f"There are less than {size} {what}: {len(groups)}")
+        picked = [groups[i] for i in self._core.draws.uniform(len(groups), size, replace).tolist()]
         if length is not None:
             picked = [_draw_window(group, length, self.sliced, core.draws.generator) for group in picked]
         if not picked:

@@ -65,7 +65,7 @@ class RedisMQ(MQ):
         Raises:
             redis.exceptions.ConnectionError: there is no server.
         """
-        self._received = self._client.pubsub(ignore_subscribe_messages=True)
+        self._received = self._client.pubsub()
         self._received.psubscribe(f"{self._run}:all:*", f"{self._run}:{self._name}:*")
         self.publish(_HERE, b"")
 
@@ -86,7 +86,9 @@ class RedisMQ(MQ):
                 if not self._stopped.is_set():
                     logger.error("the connection to the redis server ended: %s", error)
                 return None
-            if message is not None and (opened := self._opened(message["channel"], message["data"])):
+            if message is None or not message["type"].endswith("message"):  # of the subscription itself
+                continue
+            if opened := self._opened(message["channel"], message["data"]):
                 sender, topic, data = opened
                 self._note(sender)
                 if topic != _HERE:

@@ -1,6 +1,5 @@
 """Trees, which are dicts with attribute access, and policies that work on them."""
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -10,7 +9,7 @@ from ding.data.columns import num_rows, row_list
 from ding.data.roles import ByEnv, Samples, Transition
 from ding.policy.common_utils import network_columns
 from ding.torch_utils import to_tensor
-from ding.utils.nested import map_leaves, map_together
+from ding.utils.nested import map_leaves, map_together, plain_tree
 
 
 class TreePolicy(Protocol):
@@ -74,9 +73,7 @@ def as_tree(value: Any) -> Any:
 
 def as_dict(tree: Any) -> Any:
     """A tree (a dict, or an object of ``treetensor``) as plain dicts."""
-    if not isinstance(tree, Mapping) and hasattr(tree, "json"):
-        tree = tree.json()
-    return map_together(lambda leaf: leaf, tree)
+    return map_together(lambda leaf: leaf, plain_tree(tree))
 
 
 def as_batch(rows: Samples) -> TransitionBatch:

@@ -1,4 +1,4 @@
-"""The recurrent states of a batch as columns, which look like DI-engine's nested lists of one state per row and agent."""
+"""Recurrent states of a batch as columns, which look like nested lists of one state per row and agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StateRows(Sequence[Any]):
         self.columns, self.depth = columns, depth
 
     #: As for a mock: ``type()`` tells the truth.
-    __class__ = property(lambda self: list)  # type: ignore[assignment]
+    __class__ = property(lambda self: list)
 
     @staticmethod
     def of(value: object) -> StateRows | None:

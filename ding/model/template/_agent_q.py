@@ -58,7 +58,7 @@ def joint_state(prev_state: Any, agent_num: int) -> Any:
 
 
 def state_columns(prev_state: Any) -> Any:
-    """Return ``{'h', 'c'}`` of ``[B, agents, layers, 1, H]`` for states, or for rows of states, that a network of agents
+    """Return ``{'h', 'c'}`` of ``[B, agents, layers, 1, H]`` for states, or rows of them, that a network of agents
     returned; all else as it is.
     """
     states = StateRows.of(prev_state)

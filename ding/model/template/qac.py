@@ -78,8 +78,9 @@ class ContinuousQAC(ActorCriticModes):
         actor_options = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
         if action_space == "hybrid":
             types, args = hybrid_widths(action_shape)
-            self.action_shape = copy.copy(action_shape)  # of the same kind, so that parts are attributes of an EasyDict
-            self.action_shape.update(action_type_shape=types, action_args_shape=args)
+            sizes: Any = copy.copy(action_shape)  # of the same kind, so that parts are attributes of an EasyDict
+            sizes.update(action_type_shape=types, action_args_shape=args)
+            self.action_shape = sizes
             head = DiscreteHead(actor_head_hidden_size, types, actor_head_layer_num, activation, norm_type)
             self.actor_head: nn.Module = nn.ModuleList(
                 [

@@ -108,10 +108,10 @@ class QMix(nn.Module):
         """Joint values of a step, or of a sequence of T steps.
 
         Arguments:
-            data: ``obs``: ``agent_state`` ``[(T,) B, A, *obs_shape]``, ``global_state`` ``[(T,) B, *global_obs_shape]`` and
-                optionally ``action_mask`` ``[(T,) B, A, actions]``; ``prev_state``: the recurrent states of the B rows, see
-                :func:`ding.model.template._agent_q.joint_state`; optionally ``action`` ``[(T,) B, A]``, the best
-                allowed ones unless given.
+            data: ``obs``: ``agent_state`` ``[(T,) B, A, *obs_shape]``, ``global_state`` ``[(T,) B,
+                *global_obs_shape]`` and optionally ``action_mask`` ``[(T,) B, A, actions]``; ``prev_state``: the
+                recurrent states of the B rows, see :func:`ding.model.template._agent_q.joint_state`; optionally
+                ``action`` ``[(T,) B, A]``, the best allowed ones unless given.
             single_step: whether there is no time axis.
 
         Returns:
@@ -130,4 +130,4 @@ class QMix(nn.Module):
         if self._global_state_encoder is None:
             return state
         features: torch.Tensor = self._global_state_encoder(state.flatten(0, 1))
-        return features.unflatten(0, state.shape[:2])
+        return features.reshape(*state.shape[:2], -1)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.utils.nested import COLLATE_IGNORE, is_namedtuple, map_nested
+from ding.utils.nested import COLLATE_IGNORE, is_namedtuple, map_nested, plain_tree
 from ding.utils.rows import STATE_KEYS
 
 _IGNORE_PREFIX = (COLLATE_IGNORE,)
@@ -185,7 +185,7 @@ def diff_shape_collate(batch: Sequence[Any]) -> Any:
 
 
 def ttorch_collate(x: Sequence[Any], json: bool = False, cat_1dim: bool = True) -> Any:
-    """Stack B trees (nested dicts of tensors) along a new first axis.
+    """Stack B trees (nested dicts of tensors, or objects of ``treetensor``) along a new first axis.
 
     Args:
         x: the trees.
@@ -197,6 +197,6 @@ def ttorch_collate(x: Sequence[Any], json: bool = False, cat_1dim: bool = True) 
         one_wide = isinstance(leaf, torch.Tensor) and leaf.dim() == 2 and leaf.shape[1] == 1
         return leaf.squeeze(1) if one_wide else leaf
 
-    stacked = default_collate(x, cat_1dim=False, ignore_prefix=())
+    stacked = default_collate([plain_tree(tree) for tree in x], cat_1dim=False, ignore_prefix=())
     tree = map_nested(narrow, stacked) if cat_1dim else stacked
     return EasyDict(tree) if isinstance(tree, dict) and not json else tree

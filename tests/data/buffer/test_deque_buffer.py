@@ -362,7 +362,7 @@ def test_records_without_the_key_are_a_group():
 
 def test_too_few_groups():
     buffer = grouped("ab", True)
-    with pytest.raises(NotEnoughDataError, match="asked for 3 groups by 'g', there are 2"):
+    with pytest.raises(NotEnoughDataError, match="There are less than 3 groups by 'g': 2"):
         buffer.sample(3, groupby="g")
     assert buffer.sample(3, groupby="g", ignore_insufficient=True) == []
     assert len(buffer.sample(3, groupby="g", replace=True)) == 3
@@ -934,3 +934,10 @@ def test_a_range_is_that_of_the_copy(copied):
     for value in range(3, 6):
         twin.push(value)
     assert sorted(record.data for record in twin.sample(2)) == [4, 5]
+
+
+@pytest.mark.parametrize("indices", [False, [], None])
+def test_a_false_second_argument_means_no_indices(indices):
+    buffer = DequeBuffer(10)
+    buffer.extend([1, 2, 3])
+    assert len(buffer.sample(2, indices)) == 2

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ding.torch_utils import get_shape0
 from ding.utils.data import (
     default_collate,
     default_decollate,
@@ -183,3 +184,21 @@ def test_trees():
     assert batch.obs.x is batch["obs"]["x"]
     assert type(ttorch_collate(rows, json=True)) is dict
     assert ttorch_collate(rows, json=True, cat_1dim=False)["reward"].shape == (2, 1)
+
+
+class ForeignTree:
+    """A tree of ``treetensor``: no mapping, and ``json`` makes dicts of it."""
+
+    def __init__(self, **fields):
+        self._fields = fields
+
+    def json(self):
+        return {key: value.json() if isinstance(value, ForeignTree) else value for key, value in self._fields.items()}
+
+
+def test_trees_of_another_package():
+    trees = [ForeignTree(obs=ForeignTree(x=torch.full((3,), float(i))), reward=torch.tensor([i])) for i in range(2)]
+    batch = ttorch_collate(trees)
+    assert equal(batch.obs.x, torch.tensor([[0.0] * 3, [1.0] * 3]))
+    assert equal(batch.reward, torch.tensor([0, 1]))
+    assert get_shape0(trees[0]) == get_shape0(trees) == get_shape0([torch.zeros(3, 2)]) == 3

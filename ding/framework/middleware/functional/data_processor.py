@@ -49,7 +49,9 @@ def data_pusher(cfg: EasyDict, buffer_: Buffer, group_by_env: bool | None = None
                 buffer_.push(episode)
             ctx.episodes = None
         else:
-            raise RuntimeError("data_pusher: the context has neither trajectories nor episodes; is there a collector?")
+            raise RuntimeError(
+                "data_pusher: neither ctx.trajectories nor ctx.episodes is there; is there a collector before it?"
+            )
 
     return push
 

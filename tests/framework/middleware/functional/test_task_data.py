@@ -120,7 +120,7 @@ def test_episodes_are_records_as_a_whole() -> None:
     push = data_pusher(config(), buffer)
     push(ctx)
     assert (ctx.episodes, [len(record.data) for record in buffer]) == (None, [2, 3])
-    with pytest.raises(RuntimeError, match="neither trajectories nor episodes"):
+    with pytest.raises(RuntimeError, match=r"neither ctx\.trajectories nor ctx\.episodes"):
         push(OnlineRLContext())
     push(OnlineRLContext(trajectories=[], episodes=[rows(2)]))
     assert buffer.count() == 2, "an empty list of trajectories hides episodes"

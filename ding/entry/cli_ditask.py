@@ -9,7 +9,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import click
 from ding import __DESCRIPTION__, __version__
 from ding.config.errors import ConfigError, ConfigValueError
 from ding.entry.cli_parsers import PLATFORM_PARSERS
+from ding.entry.cli_parsers.scheduled import numbers_of, words_of
 from ding.entry.distributed.config import run_token
 from ding.framework import Parallel
 from ding.framework.parallel import LOCAL_HOST, TOPOLOGIES
@@ -85,13 +86,19 @@ def _runner(options: dict[str, Any]) -> Callable[..., None]:
         del options[unused]
     token_file, spec = options.pop("token_file"), _platform_spec(options.pop("platform_spec"))
     if platform := options.pop("platform"):
-        options = PLATFORM_PARSERS[platform](spec, **options)
+        options = _listed(PLATFORM_PARSERS[platform](spec, **options))
     outside = options["attach_to"] or options["address"] not in (None, LOCAL_HOST, "localhost")
     if options["protocol"] is None:
         options["protocol"] = "tcp" if outside or options["ports"] else "ipc"
     if outside or token_file:
         os.environ[RUN_TOKEN_VARIABLE] = run_token(token_file)
     return Parallel.runner(options.pop("parallel_workers"), **options)
+
+
+def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a scheduler's parser found, where several words or numbers are texts with commas, with lists."""
+    listed = {name: words_of(options[name] or ()) for name in ("attach_to", "labels")}
+    return {**options, **listed, **{name: numbers_of(options[name]) for name in ("ports", "node_ids")}}
 
 
 def _platform_spec(text: str | None) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ding.entry.cli_parsers.scheduled import ScheduledTask, variable, whole_number
+from ding.entry.cli_parsers.scheduled import ScheduledTask, numbers_of, variable, whole_number
 
 FIRST_PORT = 50515
 
@@ -17,7 +17,7 @@ class K8SParser(ScheduledTask):
 
     def __init__(self, platform_spec: "Mapping[str, Any] | None" = None, **kwargs: Any) -> None:
         hosts = [host.strip() for host in variable("DI_NODES").split(",")]
-        first = int((kwargs.get("ports") or [FIRST_PORT])[0])
+        first = numbers_of(kwargs.get("ports") or FIRST_PORT)[0]
         super().__init__(hosts, [first] * len(hosts), whole_number("DI_RANK"), platform_spec, kwargs)
 
 

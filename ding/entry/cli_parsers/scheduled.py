@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ding.config.errors import ConfigValueError
@@ -19,11 +19,11 @@ class ScheduledTask:
         ports: first port of each task.
         number: which task this is.
         spec: ``{"tasks": [{...}]}``: options of single tasks, in place of those found here. Of ``attach_to``,
-            ``$node.<id>`` means the address of that node.
+            ``$node.<id>`` means the address and first port of the task whose ``node_ids`` is that number.
         options: options of ``ditask``.
 
     Raises:
-        ConfigValueError: the number is not one of the tasks.
+        ConfigValueError: the number is not one of the tasks, or the specification has another number of tasks.
     """
 
     def __init__(
@@ -36,41 +36,56 @@ class ScheduledTask:
     ) -> None:
         if not 0 <= number < len(hosts):
             raise ConfigValueError(f"task {number} of a run of {len(hosts)} tasks")
-        self._hosts, self._ports, self._number = hosts, ports, number
-        self._own: Mapping[str, Any] = ((spec or {}).get("tasks") or [{}] * len(hosts))[number]
-        self._options = dict(options)
-        self._num_workers = int(self._options.get("parallel_workers") or 1)
+        tasks: Sequence[Mapping[str, Any]] = (spec or {}).get("tasks") or [{}] * len(hosts)
+        if len(tasks) != len(hosts):
+            raise ConfigValueError(f"the platform specification has {len(tasks)} tasks, but {len(hosts)} were started")
+        self._number, self._own = number, tasks[number]
+        self._num_workers = int(options.get("parallel_workers") or 1)
+        self._options = {"topology": "mesh", **options, "parallel_workers": self._num_workers}
+        found = zip(hosts, ports, range(0, len(hosts) * self._num_workers, self._num_workers), tasks)
+        #: Address, first port and first node id of each task.
+        self._tasks = [{"address": host, "ports": port, "node_ids": node, **task} for host, port, node, task in found]
 
     def parse(self) -> dict[str, Any]:
-        """Return the options with those of the scheduler in them."""
-        found = {
-            "protocol": "tcp",
-            "address": self._hosts[self._number],
-            "ports": [self._ports[self._number]],
-            "node_ids": [self._number * self._num_workers],
-            "attach_to": self._dialled(),
-            **self._own,
-        }
-        if isinstance(found["attach_to"], str):
-            found["attach_to"] = found["attach_to"].split(",")
-        found["attach_to"] = [_NODE.sub(self._of_node, one) for one in found["attach_to"]]
-        return {**self._options, **found}
+        """Return the options with those of the scheduler in them: ``address``, ``ports`` and ``node_ids`` as given or
+        the first ones, ``attach_to`` with commas between the addresses.
+        """
+        dialled = self._own.get("attach_to")
+        parts = self._linked() if dialled is None else words_of(dialled)
+        links = ",".join(_NODE.sub(self._of_node, one) for one in parts)
+        return {**self._options, "protocol": "tcp", **self._tasks[self._number], "attach_to": links}
 
     def addresses(self, number: int) -> list[str]:
         """Return the addresses of the processes of a task."""
-        return Parallel.get_node_addrs(self._num_workers, "tcp", self._hosts[number], [self._ports[number]])
+        task = self._tasks[number]
+        return Parallel.get_node_addrs(self._num_workers, "tcp", task["address"], numbers_of(task["ports"]))
 
-    def _dialled(self) -> list[str]:
-        topology = self._options.get("topology") or "mesh"
+    def _linked(self) -> list[str]:
+        topology = self._options["topology"] or "mesh"
         if topology == "mesh":
             return [one for number in range(self._number) for one in self.addresses(number)]
-        return self.addresses(0)[:1] if topology == "star" and self._number > 0 else []
+        return self.addresses(0) if topology == "star" and self._number > 0 else []
 
     def _of_node(self, match: "re.Match[str]") -> str:
-        number, worker = divmod(int(match[1]), self._num_workers)
-        if number >= len(self._hosts):
-            raise ConfigValueError(f"{match[0]}: there are {len(self._hosts) * self._num_workers} nodes")
-        return self.addresses(number)[worker]
+        wanted = int(match[1])
+        ids = [numbers_of(task["node_ids"])[0] for task in self._tasks]
+        if wanted not in ids:
+            raise ConfigValueError(f"attach_to: no task has the node id of {match[0]}; they have {ids}")
+        if ids.index(wanted) == self._number:
+            raise ConfigValueError(f"attach_to: {match[0]} is the task itself")
+        return self.addresses(ids.index(wanted))[0]
+
+
+def words_of(value: "str | Sequence[str]") -> list[str]:
+    """Return the parts of a text with commas, or those of a list."""
+    return [part.strip() for part in (value.split(",") if isinstance(value, str) else value) if part.strip()]
+
+
+def numbers_of(value: "int | str | Sequence[int | str]") -> list[int]:
+    """Return whole numbers: one, those of a text with commas, or those of a list."""
+    if isinstance(value, str):
+        return [int(word) for word in words_of(value)]
+    return [int(one) for one in value] if isinstance(value, Sequence) else [int(value)]
 
 
 def variable(name: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ding.config.errors import ConfigValueError
-from ding.entry.cli_parsers.scheduled import ScheduledTask, variable, whole_number
+from ding.entry.cli_parsers.scheduled import ScheduledTask, numbers_of, variable, whole_number
 
 FIRST_PORT = 15151
 _NAMES = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
@@ -29,7 +29,7 @@ class SlurmParser(ScheduledTask):
         own = variable("SLURMD_NODENAME")
         if number < num and own != hosts[number]:
             raise ConfigValueError(f"task {number} should run on {hosts[number]}, but SLURMD_NODENAME is {own}")
-        first = int((kwargs.get("ports") or [FIRST_PORT])[0])
+        first = numbers_of(kwargs.get("ports") or FIRST_PORT)[0]
         num_workers = int(kwargs.get("parallel_workers") or 1)
         ports = [first + task % per_node * num_workers for task in range(num)]
         super().__init__(hosts, ports, number, platform_spec, kwargs)

@@ -166,20 +166,21 @@ class Run:
 
 
 @contextlib.contextmanager
-def opened_run(arguments: RunArguments, keep_folder: bool = False, estimates_rewards: bool = False) -> Iterator[Run]:
+def opened_run(
+    arguments: RunArguments, keep_folder: bool = False, estimates_rewards: bool = False, commanded: bool = True
+) -> Iterator[Run]:
     """Compile the config, make the experiment folder, show the run and note signals until the block ends.
-
-    The policy becomes its twin with command mode.
 
     Args:
         arguments: those of the pipeline.
         keep_folder: whether to use the experiment folder that is there, for what lies in it.
         estimates_rewards: whether the pipeline trains on the rewards of the config's reward model.
+        commanded: whether the policy becomes its twin with command mode; a pipeline that does not collect needs none.
 
     Raises:
         ExperimentDirError: another run lasts in the folder in which this one would go on.
     """
-    main, create = load_input(arguments.input_cfg, commanded=True)
+    main, create = load_input(arguments.input_cfg, commanded)
     if "comm_learner" in create:
         raise ConfigValueError(
             "create_config.comm_learner: this is a config of the parallel mode; run it with ding -m parallel "

@@ -75,7 +75,7 @@ def serial_pipeline_bc(
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_iter, view=view, strict=strict, callbacks=callbacks
     )
-    with opened_run(arguments) as run:
+    with opened_run(arguments, commanded=False) as run:
         cfg = run.cfg
         epochs = cfg.policy.learn.get("train_epoch")
         if not isinstance(epochs, (int, float)) or epochs <= 0:
@@ -83,7 +83,8 @@ def serial_pipeline_bc(
         dataset = _data_set(cfg, data_path)
         with run.parts(with_buffer=False, collects=False) as parts:
             if model is None:
-                check_data_set(type(parts.policy), cfg.policy.model, dataset)
+                continuous = bool(cfg.policy.get("continuous", False))
+                check_data_set(type(parts.policy), cfg.policy.model, dataset, continuous)
             use_data_statistics(parts.policy, dataset)
             data = CloningPath(parts, dataset)
             limit = min(max_iter, int(epochs) * data.batches_per_epoch)
@@ -131,7 +132,7 @@ class CloningPath(DataPath):
 
     def _validate(self, train_iter: int) -> None:
         """Log how well the policy chooses the actions of the validation set."""
-        values, continuous = [], self._parts.cfg.policy.continuous
+        values, continuous = [], self._parts.cfg.policy.get("continuous", False)
         for start in range(0, len(self._validation), _CHUNK_ROWS):
             rows = self._validation.rows_at(np.arange(start, min(start + _CHUNK_ROWS, len(self._validation))))
             wanted = np.asarray(rows["action"]).reshape(len(rows["action"]), -1)

@@ -79,7 +79,9 @@ class OfflinePath(DataPath):
         return [dataset[place] for place in places.tolist()]
 
 
-def check_data_set(policy_cls: type[Policy], model_cfg: Mapping[str, Any], dataset: object) -> None:
+def check_data_set(
+    policy_cls: type[Policy], model_cfg: Mapping[str, Any], dataset: object, continuous: bool = False
+) -> None:
     """Compare the columns of a data set with ``policy.model`` and with the fields that the policy learns from.
 
     Only data sets of columns and networks of ours are judged.
@@ -89,6 +91,7 @@ def check_data_set(policy_cls: type[Policy], model_cfg: Mapping[str, Any], datas
             others than those of a usual transition.
         model_cfg: ``cfg.policy.model``.
         dataset: the data set.
+        continuous: whether the actions are continuous, as far as the data set does not show it.
 
     Raises:
         DatasetFieldError: a field is missing, or has another shape, or discrete actions are out of range.
@@ -109,8 +112,8 @@ def check_data_set(policy_cls: type[Policy], model_cfg: Mapping[str, Any], datas
     count = model_cfg.get("action_shape")
     if "action" not in shapes or not isinstance(count, int):
         return
-    if dataset.action_bounds is not None:
-        if shapes["action"] != (count,):
+    if continuous or dataset.action_bounds is not None:
+        if shapes["action"] != (count,) and not (continuous and count == 1 and shapes["action"] == ()):
             raise DatasetFieldError(
                 f"continuous actions of the shape {shapes['action']} do not fit policy.model.action_shape, {count}"
             )

@@ -12,6 +12,8 @@ import ding
 from ding.config import ConfigValueError, read_config
 from ding.entry import serial_pipeline_bc
 from ding.entry.cli import cli
+from ding.policy import BehaviourCloningPolicy
+from ding.utils import POLICY_REGISTRY
 from ding.utils.data import DatasetError, offline_data_save_type
 
 CONFIG_FILE = Path(ding.__file__).parents[1] / "configs" / "cartpole" / "cartpole_bc_config.py"
@@ -70,6 +72,36 @@ def test_other_kinds_of_data_sets(config, kind):
     _, converged = serial_pipeline_bc(config, max_iter=5)
     assert json.loads(Path("e/result.json").read_text())["train_iter"] == 5
     assert converged
+
+
+def test_one_continuous_action(config):
+    data = [{"obs": row["obs"][:3], "action": row["obs"][2:3].tanh()} for row in rows()]
+    offline_data_save_type(data, "d.pkl", "naive")
+    main, _ = config
+    main.env.update(env_id="Pendulum-v1", stop_value=0, act_scale=True)
+    main.policy.update(continuous=True, loss_type="mse_loss")
+    main.policy.model = {"obs_shape": 3, "action_shape": 1, "action_space": "regression"}
+    main.policy.learn.update(train_epoch=15, optimizer="Adam", learning_rate=0.01)
+    policy, _ = serial_pipeline_bc(config, 0, "d.pkl")
+    chosen = policy.eval_mode.forward({0: torch.tensor([0.0, 0.0, 1.0]), 1: torch.tensor([0.0, 0.0, -1.0])})
+    assert chosen[0]["action"].shape == (1,)
+    assert chosen[0]["action"] > 0.3
+    assert chosen[1]["action"] < -0.3
+
+
+def test_a_policy_of_a_user_needs_one_name(config):
+    class OwnCloning(BehaviourCloningPolicy):
+        pass
+
+    POLICY_REGISTRY.register("own_cloning")(OwnCloning)
+    try:
+        offline_data_save_type(rows(), "d.pkl", "naive")
+        config[1].policy.type = "own_cloning"
+        policy, converged = serial_pipeline_bc(config, 0, "d.pkl", max_iter=2)
+        assert type(policy) is OwnCloning
+        assert converged
+    finally:
+        POLICY_REGISTRY.pop("own_cloning")
 
 
 def test_from_the_command_line(config):

@@ -42,6 +42,7 @@ from ding.policy.command_mode_policy_instance import MADQNCommandModePolicy as M
 from ding.policy.command_mode_policy_instance import MBSACCommandModePolicy as MBSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import NGUCommandModePolicy as NGUCommandModePolicy
+from ding.policy.command_mode_policy_instance import PDCommandModelPolicy as PDCommandModelPolicy
 from ding.policy.command_mode_policy_instance import PDQNCommandModePolicy as PDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import PGCommandModePolicy as PGCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPGCommandModePolicy as PPGCommandModePolicy
@@ -106,6 +107,7 @@ from ding.policy.ngu import NGUPolicy as NGUPolicy
 from ding.policy.offppo_collect_traj import OffPPOCollectTrajPolicy as OffPPOCollectTrajPolicy
 from ding.policy.pdqn import PDQNPolicy as PDQNPolicy
 from ding.policy.pg import PGPolicy as PGPolicy
+from ding.policy.plan_diffuser import PDPolicy as PDPolicy
 from ding.policy.policy_factory import PolicyFactory as PolicyFactory
 from ding.policy.policy_factory import get_random_policy as get_random_policy
 from ding.policy.ppg import PPGOffPolicy as PPGOffPolicy

@@ -41,6 +41,7 @@ from ding.policy.ngu import NGUPolicy
 from ding.policy.offppo_collect_traj import OffPPOCollectTrajPolicy
 from ding.policy.pdqn import PDQNPolicy
 from ding.policy.pg import PGPolicy
+from ding.policy.plan_diffuser import PDPolicy
 from ding.policy.ppg import PPGOffPolicy, PPGPolicy
 from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy, PPOSTDIMPolicy
 from ding.policy.qmix import QMIXPolicy
@@ -80,6 +81,7 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "stevesac_command": ("STEVESACCommandModePolicy", STEVESACPolicy),
         "edac_command": ("EDACCommandModelPolicy", EDACPolicy),
         "dt_command": ("DTCommandModePolicy", DTPolicy),
+        "pd_command": ("PDCommandModelPolicy", PDPolicy),
         "r2d2_collect_traj_command": ("R2D2CollectTrajCommandModePolicy", R2D2CollectTrajPolicy),
         "offppo_collect_traj_command": ("PPOOffCollectTrajCommandModePolicy", OffPPOCollectTrajPolicy),
         "impala_command": ("IMPALACommandModePolicy", IMPALAPolicy),

@@ -1,7 +1,7 @@
 """Normalise the fields of a data set, and undo it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,9 @@ class Normalizer:
     Args:
         x: the values of the field, ``[N, d]``.
     """
+
+    #: The attributes that its results follow from.
+    fitted: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, x: np.ndarray) -> None:
         self.X = np.asarray(x, dtype=np.float32)
@@ -33,6 +36,8 @@ class Normalizer:
 
 class GaussianNormalizer(Normalizer):
     """To mean 0 and standard deviation 1; a constant column only has its mean taken off."""
+
+    fitted = ("means", "stds")
 
     def __init__(self, x: np.ndarray) -> None:
         super().__init__(x)
@@ -52,6 +57,8 @@ class GaussianNormalizer(Normalizer):
 class LimitsNormalizer(Normalizer):
     """To [-1, 1] by minimum and maximum; a constant column becomes 0."""
 
+    fitted = ("_centre", "_half")
+
     def __init__(self, x: np.ndarray) -> None:
         super().__init__(x)
         half = (self.maxs - self.mins) / 2
@@ -70,12 +77,14 @@ class LimitsNormalizer(Normalizer):
 class CDFNormalizer(Normalizer):
     """To [-1, 1] by the empirical distribution of each column, so that the result is spread evenly."""
 
+    fitted = ("_tables",)
+
     def __init__(self, x: np.ndarray) -> None:
         super().__init__(x)
         self._tables = []
         for column in self.X.T:
             quantiles, counts = np.unique(column, return_counts=True)
-            self._tables.append((quantiles, np.cumsum(counts) / column.size))
+            self._tables.append([quantiles, np.cumsum(counts) / column.size])
 
     def _per_column(self, x: np.ndarray, inverse: bool) -> np.ndarray:
         x = np.asarray(x, dtype=np.float32)
@@ -146,3 +155,32 @@ class DatasetNormalizer:
     def unnormalize(self, x: np.ndarray, key: str) -> np.ndarray:
         """The inverse of ``normalize``."""
         return self._of(key).unnormalize(x)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the type of the normalisers, and what each was fitted to."""
+        kinds = {type(one).__name__ for one in self.normalizers.values()}
+        fields = {
+            key: {name: getattr(one, name) for name in one.fitted} for key, one in self.normalizers.items()
+        }  # fmt: skip
+        sizes = {"observation_dim": self.observation_dim, "action_dim": self.action_dim}
+        return {"normalizer": kinds.pop() if kinds else "", "fields": fields, **sizes}
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any]) -> "DatasetNormalizer":
+        """Return one that does what the one does whose :meth:`state_dict` it is; it has no data.
+
+        Raises:
+            KeyError: the normalisers are none of this module.
+        """
+        made = cls({}, state["normalizer"])
+        kind = _NORMALIZERS[state["normalizer"]]
+        for key, values in state["fields"].items():
+            one = made.normalizers[key] = kind.__new__(kind)
+            for name in kind.fitted:
+                setattr(one, name, _as_arrays(values[name]))
+        made.observation_dim, made.action_dim = state["observation_dim"], state["action_dim"]
+        return made
+
+
+def _as_arrays(values: Any) -> np.ndarray | list[Any]:
+    return [_as_arrays(one) for one in values] if isinstance(values, (list, tuple)) else np.asarray(values)

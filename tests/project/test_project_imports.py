@@ -52,7 +52,6 @@ def test_everything_is_there_or_known_as_not_built(package) -> None:
     ("statement", "part"),
     [
         ("from ding.policy import DREAMERPolicy", "model-based learning"),
-        ("from ding.policy import PDPolicy", "planning with diffusion"),
         ("import ding.policy.mbpolicy.dreamer", "model-based learning"),
         ("from ding.policy.prompt_pg import PromptPGPolicy", "prompting of language models"),
         ("from ding.model import QGPO", "QGPO"),

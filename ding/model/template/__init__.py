@@ -20,6 +20,11 @@ from ding.model.template import (  # noqa: F401
     qvac,
     vac,
 )
-from ding.utils.exports import lazy_exports
+from ding.utils import MODEL_REGISTRY
+from ding.utils.exports import lazy_exports, register_lazily
+
+# Rarely used: imported when they are built.
+register_lazily(MODEL_REGISTRY, "pd", "ding.model.template.diffusion:PlanDiffuser")
+register_lazily(MODEL_REGISTRY, "dd", "ding.model.template.diffusion:GaussianInvDynDiffusion")
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, absent=r"[A-Z]")

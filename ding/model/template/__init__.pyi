@@ -13,6 +13,10 @@ from ding.model.template.coma import COMA as COMA
 from ding.model.template.coma import COMAActorNetwork as COMAActorNetwork
 from ding.model.template.coma import COMACriticNetwork as COMACriticNetwork
 from ding.model.template.decision_transformer import DecisionTransformer as DecisionTransformer
+from ding.model.template.diffusion import GaussianDiffusion as GaussianDiffusion
+from ding.model.template.diffusion import GaussianInvDynDiffusion as GaussianInvDynDiffusion
+from ding.model.template.diffusion import PlanDiffuser as PlanDiffuser
+from ding.model.template.diffusion import ValueDiffusion as ValueDiffusion
 from ding.model.template.ebm import DFO as DFO
 from ding.model.template.ebm import EBM as EBM
 from ding.model.template.ebm import MCMC as MCMC

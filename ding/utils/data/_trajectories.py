@@ -247,7 +247,7 @@ class SequenceDataset(Dataset[Any]):
         discount = float(cfg["policy"]["learn"]["discount_factor"])
         self.discounts = (discount ** np.arange(self.max_path_length, dtype=np.float64)[:, None]).astype(np.float32)
         arrays = read_d4rl(d4rl_path(needed_key(cfg, "policy.collect.data_path"), self.env_id))
-        episodes = list(split_episodes(_sequence_steps(arrays), _sequence_ends(arrays, self.env_id)))
+        episodes = list(_whole_episodes(_sequence_steps(arrays), _sequence_ends(arrays, self.env_id)))
         for one in episodes:
             if one["terminals"].any() and env.get("termination_penalty") is not None:
                 one["rewards"] = one["rewards"] + env["termination_penalty"] * one["terminals"]
@@ -260,10 +260,12 @@ class SequenceDataset(Dataset[Any]):
         self.observation_dim = self.fields["observations"].shape[-1]
         self.action_dim = self.fields["actions"].shape[-1]
         self.indices = [window for number in range(self.n_episodes) for window in self._windows(number)]
+        self._episode, self._begin, _ = np.array(self.indices, np.int64).reshape(-1, 3).T
         self.vmin, self.vmax = 0.0, 1.0
-        if self.include_returns and self.normed:
-            sums = [self._return(number, begin) for number, begin, _ in self.indices]
-            self.vmin, self.vmax = min(sums), max(sums)
+        self._returns = self._returns_to_go(discount)[self._episode, self._begin]
+        if self.include_returns and self.normed and len(self):
+            self.vmin, self.vmax = float(self._returns.min()), float(self._returns.max())
+            self._returns = 2 * (self._returns - self.vmin) / max(self.vmax - self.vmin, 1e-8) - 1
 
     def _padded(self, episodes: Sequence[np.ndarray]) -> np.ndarray:
         padded = np.zeros((len(episodes), self.max_path_length, episodes[0].shape[1]), np.float32)
@@ -279,31 +281,43 @@ class SequenceDataset(Dataset[Any]):
         for begin in range(last + 1):
             yield number, begin, begin + self.horizon
 
-    def _return(self, number: int, begin: int) -> float:
-        rewards = self.fields["rewards"][number, begin:]
-        return float((self.discounts[: len(rewards)] * rewards).sum() / self.returns_scale)
+    def _returns_to_go(self, discount: float) -> np.ndarray:
+        """The discounted sums of the rewards from each step on, over ``returns_scale``: ``[E, max_path_length]``."""
+        sums = self.fields["rewards"][..., 0] / self.returns_scale
+        for step in reversed(range(self.max_path_length - 1)):
+            sums[:, step] += discount * sums[:, step + 1]
+        return sums
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:
-        number, begin, end = self.indices[index]
-        observations = self.fields["normed_observations"][number, begin:end]
-        actions = self.fields["normed_actions"][number, begin:end]
+        return {key: column[0] for key, column in self.rows_at(np.array([index])).items()}
+
+    def rows_at(self, places: np.ndarray) -> dict[str, np.ndarray]:
+        """The windows at an int64 array of positions, as columns ``[B, ...]``."""
+        episodes = self._episode[places, None]
+        steps = self._begin[places, None] + np.arange(self.horizon)
+        actions, observations, done = (
+            self.fields[key][episodes, steps] for key in ("normed_actions", "normed_observations", "terminals")
+        )
         given = [0, self.horizon - 1] if "maze2d" in self.env_id else [0]
-        item = {
+        columns = {
             "trajectories": np.concatenate([actions, observations], axis=-1),
-            "done": self.fields["terminals"][number, begin:end],
+            "done": done,
             "action": actions,
-            "condition_id": np.array(given, np.int64),
-            "condition_val": observations[given],
+            "condition_id": np.tile(np.array(given, np.int64), (len(places), 1)),
+            "condition_val": observations[:, given],
         }
         if self.include_returns:
-            value = self._return(number, begin)
-            if self.normed:
-                value = 2 * (value - self.vmin) / max(self.vmax - self.vmin, 1e-8) - 1
-            item["returns"] = np.array([value], np.float32)
-        return item
+            columns["returns"] = self._returns[places, None].astype(np.float32)
+        return columns
+
+
+def _whole_episodes(steps: Arrays, ends: np.ndarray) -> Iterator[Arrays]:
+    """The episodes without the begin of one behind the last end, whose rewards would seem to stop."""
+    count = int(np.flatnonzero(ends)[-1]) + 1 if ends.any() else len(ends)
+    return split_episodes({key: array[:count] for key, array in steps.items()}, ends[:count])
 
 
 def _sequence_steps(arrays: Arrays) -> Arrays:

@@ -326,18 +326,55 @@ def test_sequences_for_diffusion(tmp_path, h5py) -> None:
     made.policy.update(normalizer="LimitsNormalizer", learn={"discount_factor": 0.5})
     dataset = create_dataset(made)
     assert isinstance(dataset, SequenceDataset)
-    assert (dataset.n_episodes, dataset.observation_dim, dataset.action_dim) == (3, 1, 1)
-    assert dataset.indices == [(0, 0, 2), (0, 1, 3), (0, 2, 4), (1, 0, 2), (1, 1, 3), (2, 0, 2)]
+    # The begin of an episode behind them is left out.
+    assert (dataset.n_episodes, dataset.observation_dim, dataset.action_dim) == (2, 1, 1)
+    assert dataset.indices == [(0, 0, 2), (0, 1, 3), (0, 2, 4), (1, 0, 2), (1, 1, 3)]
     item = dataset[3]
-    # Steps 3 and 4 of observations 0 to 5 and actions -1 to 1.
-    np.testing.assert_allclose(item["trajectories"], [[0.2, 0.2], [0.6, 0.6]], atol=1e-6)
+    # Steps 3 and 4 of observations 0 to 4 and actions -1 to 0.6.
+    np.testing.assert_allclose(item["trajectories"], [[0.5, 0.5], [1.0, 1.0]], atol=1e-6)
     assert item["condition_id"].tolist() == [0]
-    np.testing.assert_allclose(item["condition_val"], [[0.2]], atol=1e-6)
+    np.testing.assert_allclose(item["condition_val"], [[0.5]], atol=1e-6)
     assert item["done"].tolist() == [[0], [1]]
     # 1 and, with the penalty, -4.
     assert item["returns"].tolist() == [-1.0]
     made.env.use_padding = False
     assert create_dataset(made).indices == [(0, 0, 2), (0, 1, 3), (1, 0, 2)]
+
+
+def test_sequences_of_the_original(tmp_path, h5py) -> None:
+    """DI-engine's numbers; it leaves out the last start of each episode, number 4 and 9 here."""
+
+    def wave(shape: tuple[int, ...], phase: float) -> np.ndarray:
+        return np.sin(0.7 * np.arange(np.prod(shape)) + phase).reshape(shape)
+
+    with h5py.File(tmp_path / "hopper_medium-v2.hdf5", "w") as file:
+        file["observations"], file["actions"], file["rewards"] = (
+            wave((12, 2), 0.1),
+            wave((12, 1), 0.4),
+            wave((12,), 0.2),
+        )
+        file["terminals"], file["timeouts"] = np.arange(12) == 4, np.arange(12) == 9
+    env = {
+        "env_id": "hopper-medium-v2", "returns_scale": 2.0, "horizon": 2, "max_path_length": 6, "use_padding": True,
+        "include_returns": True, "termination_penalty": -10, "normed": False,
+    }  # fmt: skip
+    made = config(tmp_path, "diffuser_traj", env=env)
+    made.policy.update(normalizer="GaussianNormalizer", learn={"discount_factor": 0.9})
+    dataset = create_dataset(made)
+    assert dataset.path_lengths == [5, 5]
+    rewards = dataset.fields["rewards"][0, :, 0]
+    np.testing.assert_allclose(rewards, [0.198669, 0.783327, 0.999574, 0.745705, -9.85888, 0], rtol=1e-5)
+    rows = dataset.rows_at(np.array([0, 1, 2, 3, 5, 6, 7, 8]))
+    returns = [-2.10574, -2.45008, -3.15749, -4.06364, -1.16687, -1.00217, -0.584855, -0.135497]
+    np.testing.assert_allclose(rows["returns"][:, 0], returns, rtol=1e-5)
+    expected = [0.512349, 0.130964, 0.911523, 1.24944, 1.46769, 1.04072]
+    np.testing.assert_allclose(rows["trajectories"][0].ravel(), expected, rtol=1e-5)
+    np.testing.assert_allclose(rows["condition_val"][0], [[0.130964, 0.911523]], rtol=1e-5)
+    # Scaled to [-1, 1] whatever the scale is.
+    made.env.normed = True
+    normed = create_dataset(made)
+    scaled = normed.rows_at(np.arange(len(normed)))["returns"]
+    assert (scaled.min(), scaled.max()) == (-1, 1)
 
 
 def test_searches_of_mazes() -> None:

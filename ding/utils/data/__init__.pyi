@@ -25,3 +25,5 @@ from ding.utils.data.dataset import hdf5_save as hdf5_save
 from ding.utils.data.dataset import load_bfs_datasets as load_bfs_datasets
 from ding.utils.data.dataset import naive_save as naive_save
 from ding.utils.data.dataset import offline_data_save_type as offline_data_save_type
+from ding.utils.data.rlhf_offline_dataset import OfflineRLDataset as OfflineRLDataset
+from ding.utils.data.rlhf_online_dataset import OnlineRLDataset as OnlineRLDataset

@@ -123,51 +123,6 @@ def test_the_weight_of_the_conservative_term_is_learned():
     assert torch.equal(resumed.learn_mode.state_dict()["lagrange"]["log_weight"], state["lagrange"]["log_weight"])
 
 
-class _Table(torch.nn.Module):
-    """Values of two states (observations of zeros or ones) and two samples, as parameters."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.critic = torch.nn.ParameterList([torch.tensor([2.0, 9.0]), torch.tensor([5.0, 1.0])])
-        self.value_head = torch.nn.ParameterList([torch.tensor([1.0, 2.0]), torch.tensor([3.0, 3.0])])
-        self.actor = torch.nn.ParameterList([torch.zeros(2, 1), torch.ones(2, 1)])
-
-    def forward(self, inputs, mode):
-        if mode == "compute_actor":
-            return {"logit": list(self.actor)}
-        if mode == "compute_value":
-            return {"v_value": self.value_head[int(inputs[0, 0])]}
-        return {"q_value": list(self.critic)}
-
-
-def test_the_losses_of_implicit_q_learning():
-    learn = {"discount_factor": 0.5, "expectile": 0.8, "beta": math.log(2), "max_weight": 1.5}
-    cfg = deep_merge_dicts(IQLPolicy.default_config(), {"model": {"obs_shape": 4, "action_shape": 1}, "learn": learn})
-    model = _Table()
-    policy = IQLPolicy(cfg, model=model, enable_field=["learn"])
-    # The target network keeps the values that the critics had.
-    for critic, value in zip(model.critic, (0.0, 1.0)):
-        critic.data.fill_(value)
-    rows = [
-        {
-            "obs": torch.zeros(4),
-            "next_obs": torch.ones(4),
-            "action": torch.tensor([action]),
-            "reward": 1.0,
-            "done": done,
-        }
-        for action, done in ((0.0, False), (1.0, True))
-    ]
-    losses = policy.learn_mode.forward(rows)
-    # Advantages 1 and -1 with the shares 0.8 and 0.2.
-    assert losses["value_loss"] == pytest.approx(0.5)
-    # Targets 1 + 0.5 * 3 and 1; the mean over the critics.
-    assert losses["critic_loss"] == pytest.approx(((2.5**2 + 1) / 2 + 1.5**2 / 2) / 2)
-    # Weights min(2, 1.5) and 0.5; densities of a standard normal at 0 and 1.
-    normal = 0.5 * math.log(2 * math.pi)
-    assert losses["actor_loss"] == pytest.approx((1.5 * normal + 0.5 * (normal + 0.5)) / 2)
-
-
 @pytest.mark.parametrize("cls", [TD3BCPolicy, CQLPolicy, IQLPolicy, EDACPolicy, BCQPolicy])
 def test_a_checkpoint_is_gone_on_from(cls):
     policy, resumed = make(cls), make(cls)

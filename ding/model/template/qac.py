@@ -75,6 +75,7 @@ class ContinuousQAC(ActorCriticModes):
         self.actor_encoder, self.critic_encoder, width = qac_encoders(
             obs_shape, encoder_hidden_size_list, share_encoder, activation, norm_type
         )
+        self.feature_width = width
         actor_options = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
         if action_space == "hybrid":
             types, args = hybrid_widths(action_shape)
@@ -129,7 +130,10 @@ class ContinuousQAC(ActorCriticModes):
         return {"q_value": each_value(self.critic_head, self._critic_input(inputs), "pred")}
 
     def _critic_input(self, inputs: Mapping[str, Any]) -> torch.Tensor:
-        features, action = self.critic_encoder(inputs["obs"]), inputs["action"]
+        return self._state_action(self.critic_encoder(inputs["obs"]), inputs)
+
+    def _state_action(self, features: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+        action = inputs["action"]
         if self.action_space == "hybrid":
             return torch.cat([features, inputs["logit"].softmax(dim=-1), action["action_args"]], dim=-1)
         return state_action(features, action)

@@ -35,16 +35,18 @@ class SquashedSampleWrapper(IModelWrapper):
 
     Arguments:
         keep_logit: whether the output has ``logit``, too.
+        squash_noise: whether the sample is squashed; else its mean is, and the action is clamped to ``[-1, 1]``.
     """
 
-    def __init__(self, model: nn.Module | IModelWrapper, keep_logit: bool = False) -> None:
+    def __init__(self, model: nn.Module | IModelWrapper, keep_logit: bool = False, squash_noise: bool = True) -> None:
         super().__init__(model)
-        self._keep_logit = keep_logit
+        self._keep_logit, self._squash_noise = keep_logit, squash_noise
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw."""
         output = output_dict(self._model.forward(*args, **kwargs), self)
         with torch.no_grad():
             mu, sigma = output["logit"]
-            action = torch.tanh(mu + sigma * torch.randn(mu.shape, device=mu.device))
+            noise = sigma * torch.randn(mu.shape, device=mu.device)
+            action = torch.tanh(mu + noise) if self._squash_noise else (torch.tanh(mu) + noise).clamp(-1.0, 1.0)
         return {"logit": output["logit"], "action": action} if self._keep_logit else {"action": action}

@@ -253,7 +253,8 @@ def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]
         return main, create
     if dig(create, "commander").get("type") == "one_vs_one" and main.get("env", {}).get("eval_opponent") is None:
         league = dig(main, "policy", "other", "commander", "league")
-        kind = next(iter(league.get("active_players") or ["naive_sp_player"]))
+        numbers = league.get("active_players") or {}
+        kind = next((kind for kind, number in numbers.items() if number), "naive_sp_player")
         main.setdefault("env", EasyDict()).eval_opponent = eval_opponents(league.get(kind) or {})[-1]
     parts = ("learner", "collector", "commander", "comm_learner", "comm_collector")
     create = EasyDict({name: section for name, section in create.items() if name not in parts})

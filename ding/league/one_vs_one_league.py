@@ -27,6 +27,26 @@ class OneVsOneLeague(BaseLeague):
             # (float) Win rate against all snapshots with which one phase is enough.
             "strong_win_rate": 0.7,
         },
+        # Those of AlphaStar; set `active_players` to have some.
+        "main_player": {
+            "one_phase_step": 10,
+            "branch_probs": {"pfsp": 0.5, "sp": 0.35, "verification": 0.15},
+            "strong_win_rate": 0.7,
+        },
+        "main_exploiter": {
+            "one_phase_step": 10,
+            "branch_probs": {"main_players": 1.0},
+            "strong_win_rate": 0.7,
+            # (float) Win rate against a main player below which its snapshots are played in its place.
+            "min_valid_win_rate": 0.3,
+        },
+        "league_exploiter": {
+            "one_phase_step": 10,
+            "branch_probs": {"pfsp": 1.0},
+            "strong_win_rate": 0.7,
+            # (float) Probability that it begins anew after a snapshot.
+            "mutate_prob": 0.25,
+        },
         # (bool) Start from pretrained weights.
         "use_pretrain": False,
         # (bool) Let pretrained weights play as a snapshot.

@@ -58,7 +58,6 @@ def test_everything_is_there_or_known_as_not_built(package) -> None:
         ("from ding.model.template import HPT", "HPT"),
         ("from ding.entry import serial_pipeline_dream", "model-based learning"),
         ("import ding.hpc_rl", "hpc_rl"),
-        ("from ding.example.dqn import main", "the folder examples/ of the repository"),
         ("from ding.framework.middleware import qgpo_offline_data_fetcher", "QGPO"),
         ("from ding.framework.middleware.functional.logger import action_prob", "small helpers"),
         ("from ding.rl_utils.gae import shape_fn_gae", "hpc_rl"),

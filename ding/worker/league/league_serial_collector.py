@@ -35,6 +35,12 @@ class LeagueSerialCollector(SerialCollector):
     ``<exp_name>/league``, unless ``league.path_policy`` names another folder. Their number and the results belong to
     the state of the collector.
 
+    Args:
+        league: a league that several collectors share, each for one of its players. Whoever trains a player then writes
+            its weights to the ``checkpoint_path`` of the player before others play it, and before its next collection,
+            which may take a snapshot of that file (``examples/league.py``).
+        player_id: the learning player; the first active one by default.
+
     Raises:
         RuntimeError: the run has several processes, of which each would have a league of its own.
         ValueError: ``frozen_players`` is unknown, or the league shall begin with pretrained weights.
@@ -44,7 +50,7 @@ class LeagueSerialCollector(SerialCollector):
         **SERIAL_CONFIG,
         # How snapshots act: 'eval' (greedily), or 'collect' (they explore as the learning policy).
         "frozen_players": "eval",
-        # See the league of its `league_type`; only its first active player learns.
+        # See the league of its `league_type`; only its first active player learns, unless a script shares the league.
         "league": OneVsOneLeague.config,
     }
 
@@ -56,6 +62,9 @@ class LeagueSerialCollector(SerialCollector):
         tb_logger: Writer | None = None,
         exp_name: str = "default_experiment",
         instance_name: str = "collector",
+        *,
+        league: BaseLeague | None = None,
+        player_id: str | None = None,
     ) -> None:
         if get_world_size() > 1:
             raise RuntimeError("the collector 'league' works in runs of one process only")
@@ -63,15 +72,17 @@ class LeagueSerialCollector(SerialCollector):
         check_choice("collector.frozen_players", self._explores, ("eval", "collect"))
         self._folder = os.path.join(exp_name, "league")
         self._snapshot: CollectMode | EvalMode | None = None
+        self._league = self._own_league(cfg) if league is None else league
+        self._player = self._league.active_players_ids[0] if player_id is None else player_id
+        super().__init__(cfg, env, policy, tb_logger, exp_name, instance_name)
+
+    def _own_league(self, cfg: EasyDict) -> BaseLeague:
         # Snapshots belong to the run: in a shared folder, runs would play against each other's.
-        league = deep_merge_dicts(
-            {**OneVsOneLeague.default_config(), "path_policy": self._folder}, cfg.get("league", {})
-        )
+        default = {**OneVsOneLeague.default_config(), "path_policy": self._folder}
+        league = deep_merge_dicts(default, cfg.get("league", {}))
         if league["use_pretrain"]:
             raise ValueError("collector.league.use_pretrain: let the learner load the weights (load_ckpt_before_run)")
-        self._league = create_league(league, self._save_weights)
-        self._player = self._league.active_players[0].player_id
-        super().__init__(cfg, env, policy, tb_logger, exp_name, instance_name)
+        return create_league(league, self._save_weights)
 
     @property
     def league(self) -> BaseLeague:

@@ -16,7 +16,7 @@ It is the same for all env managers. Anything else raises a :class:`DataProblem`
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeAlias, TypeGuard
+from typing import Any, NoReturn, TypeAlias, TypeGuard, TypeVar
 
 import gymnasium
 import numpy as np
@@ -24,6 +24,8 @@ import torch
 from gymnasium import spaces
 
 from ding.utils.nested import is_ignored_key, map_nested
+
+T = TypeVar("T")
 
 AnySpace: TypeAlias = gymnasium.Space[Any]
 Obs: TypeAlias = Any
@@ -104,7 +106,7 @@ def _array_reader(space: AnySpace, path: str, strict: bool) -> ReadObs:
     assert space.shape is not None
     shape, dtype = space.shape, np.dtype(space.dtype)
 
-    def read(obs: Obs) -> Any:
+    def read(obs: Obs) -> object:
         if type(obs) is np.ndarray and obs.dtype is dtype and obs.shape == shape:
             return obs
         if not strict and not isinstance(obs, (np.ndarray, list, tuple)):
@@ -169,7 +171,7 @@ def _dict_reader(space: spaces.Dict, path: str, strict: bool) -> ReadObs:
     arrays = [(key, np.dtype(part.dtype), part.shape) for key, part in space.spaces.items() if is_array_space(part)]
     count = len(arrays) if len(arrays) == len(keys) else -1
 
-    def read(obs: Obs) -> Any:
+    def read(obs: Obs) -> object:
         if type(obs) is dict and len(obs) == count:
             # Dicts of arrays are compared here, and not part by part: this counts in each step of each env.
             for key, dtype, shape in arrays:
@@ -196,7 +198,7 @@ def _dict_reader(space: spaces.Dict, path: str, strict: bool) -> ReadObs:
 def _tuple_reader(space: spaces.Tuple[Any], path: str, strict: bool) -> ReadObs:
     readers = [_reader(part, f"{path}[{i}]", strict) for i, part in enumerate(space.spaces)]
 
-    def read(obs: Obs) -> Any:
+    def read(obs: Obs) -> object:
         if isinstance(obs, (tuple, list)) and len(obs) == len(readers):
             return tuple([reader(value) for reader, value in zip(readers, obs)])
         if not strict:
@@ -270,15 +272,16 @@ def own_info(info: object) -> Any:
     raise DataProblem(f"info of type {type(info).__name__}, expected a dict")
 
 
-def copied(value: object) -> Any:
+def copied(value: T) -> T:
     """A copy of the arrays and tensors in a value, and of the dicts, lists and tuples that hold them.
 
     Envs fill them again; other objects are not copied.
     """
-    return map_nested(_copied_leaf, value)
+    copy: T = map_nested(_copied_leaf, value)
+    return copy
 
 
-def _copied_leaf(leaf: object) -> Any:
+def _copied_leaf(leaf: object) -> object:
     if isinstance(leaf, np.ndarray):
         return leaf.copy()
     return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf

@@ -16,7 +16,7 @@ Time per call with an identity function, on one core, for a transition of six en
 are not converted, so that they would need the rules of this module anyway.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 COLLATE_IGNORE = "collate_ignore"
@@ -114,7 +114,7 @@ def iter_paths(
         path: keys that lead to ``tree``.
     """
     if isinstance(tree, Mapping) and (tree or not empty):
-        items: Any = tree.items()
+        items: Iterable[tuple[Any, Any]] = tree.items()
     elif isinstance(tree, sequences):
         items = enumerate(tree)  # type: ignore[arg-type]
     else:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -84,7 +84,7 @@ def affine_transform(
     beta: float | None = None,
     min_val: float | None = None,
     max_val: float | None = None,
-) -> Any:
+) -> float | np.ndarray | torch.Tensor:
     """Map values in [-1, 1] affinely: to [min_val, max_val], or to ``data * alpha + beta``.
 
     Args:

@@ -134,7 +134,7 @@ def get_vec_env_setting(
     return env_cls, collector_cfg, evaluator_cfg
 
 
-def create_model_env(cfg: MutableMapping[str, Any]) -> Any:
+def create_model_env(cfg: MutableMapping[str, Any]) -> object:
     """An env to be used as a model of the world: built from a copy of ``cfg`` without ``import_names`` and ``type``."""
     cfg = deepcopy(cfg)
     import_module(list(cfg.pop("import_names", [])))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 from easydict import EasyDict
+from gymnasium.envs.registration import EnvSpec
 
 from ding.data import BaseEnvTimestep
 from ding.data.env_batch import is_abnormal, mark_truncated
@@ -144,7 +145,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         return wrappers in ("default", "mujoco_default") or names in ([], ["eval_episode_return"])
 
     @property
-    def gym_env(self) -> Any:
+    def gym_env(self) -> gymnasium.Env[Any, Any]:
         """The gymnasium env with its wrappers, without the outermost one if that only sums the return."""
         env = self._built()
         return env.env if type(env) is EvalEpisodeReturnWrapper else env
@@ -159,18 +160,20 @@ class DingEnvWrapper(Configurable, BaseEnv):
     # spaces
 
     @property
-    def observation_space(self) -> Any:  # type: ignore[override]
+    def observation_space(self) -> gymnasium.Space[Any]:  # type: ignore[override]
         """Observation space, its float64 parts as float32."""
         self._built()
-        return self._observation_space
+        space: gymnasium.Space[Any] = self._observation_space
+        return space
 
     @property
-    def action_space(self) -> Any:  # type: ignore[override]
+    def action_space(self) -> gymnasium.Space[Any]:  # type: ignore[override]
         """Action space of the env as a policy acts in it: ints count from 0, and with ``act_scale`` Boxes are in
         [-1, 1].
         """
         self._built()
-        return self._action_space
+        space: gymnasium.Space[Any] = self._action_space
+        return space
 
     @property
     def action_mapping(self) -> ActionMapping:
@@ -185,25 +188,27 @@ class DingEnvWrapper(Configurable, BaseEnv):
         return self.action_mapping.space
 
     @property
-    def reward_space(self) -> Any:  # type: ignore[override]
+    def reward_space(self) -> gymnasium.Space[Any]:  # type: ignore[override]
         """Box ``(1,)`` with the bounds that the env names, else without bounds."""
         self._built()
-        return self._reward_space
+        space: gymnasium.Space[Any] = self._reward_space
+        return space
 
     @property
-    def spec(self) -> Any:  # type: ignore[override]
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
         """Spec of the gymnasium env inside."""
         return self._built().spec
 
     @property
-    def unwrapped(self) -> Any:
+    def unwrapped(self) -> gymnasium.Env[Any, Any]:
         """The innermost env."""
         return self._built().unwrapped
 
-    def _built(self) -> Any:
+    def _built(self) -> gymnasium.Env[Any, Any]:
         if self._env is None:
             self._build()
-        return self._env
+        env: gymnasium.Env[Any, Any] = self._env
+        return env
 
     def _build(self) -> None:
         if self._raw_env is None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
 from gymnasium import wrappers
@@ -28,6 +28,8 @@ from ding.envs.env_wrappers import (
 from ding.envs.env_wrappers._episode import TimeLimitIsEndWrapper
 from ding.envs.env_wrappers.video import FramesOnDemand, RecordEpisodes
 from ding.rl_utils.normalization import Norms
+
+E = TypeVar("E")
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +138,7 @@ def watched_norms(env_fn: Callable[[], Any]) -> Any:
         return env
     reset = env.reset
 
-    def first_reset(*args: Any, **kwargs: Any) -> Any:
+    def first_reset(*args: Any, **kwargs: Any) -> object:
         env.reset = reset
         result = reset(*args, **kwargs)
         inner, found = _inner(env), []
@@ -156,7 +158,7 @@ def watched_norms(env_fn: Callable[[], Any]) -> Any:
     return env
 
 
-def without_norms(env_fn: Callable[[], Any]) -> Any:
+def without_norms(env_fn: Callable[[], E]) -> E:
     """Return what ``env_fn`` makes, its norms deferred."""
     env = env_fn()
     defer_norms(env)

@@ -64,7 +64,7 @@ def check_all_wait(env_num: int, ready: Sequence[int], states: Sequence[Any] | N
         raise EnvStateError(f"{num_states} states for {env_num} envs, of which {len(ready)} wait for an action")
 
 
-def env_state(env: object) -> Any:
+def env_state(env: object) -> object:
     """The state of ``env``, for :func:`set_env_state` of another env of the same kind.
 
     Raises:
@@ -93,7 +93,7 @@ def _is_mujoco(value: object, name: str) -> bool:
     return type(value).__name__ == name and type(value).__module__.startswith("mujoco")
 
 
-def _saved(value: Any, where: str, seen: set[int]) -> Any:
+def _saved(value: Any, where: str, seen: set[int]) -> object:
     if isinstance(value, (*_PLAIN, np.generic)):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, torch.Tensor):
@@ -176,7 +176,7 @@ def _mujoco_arrays(data: Any) -> dict[str, np.ndarray]:
     }
 
 
-def _restored_mujoco(data: Any, saved: Mapping[str, np.ndarray]) -> Any:
+def _restored_mujoco(data: Any, saved: Mapping[str, np.ndarray]) -> object:
     """Arrays of another size belong to the constraints of one step and are made anew in the next one."""
     for name, array in _mujoco_arrays(data).items():
         if name != "time" and name in saved and saved[name].shape == array.shape and array.flags.writeable:

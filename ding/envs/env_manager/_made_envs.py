@@ -71,12 +71,12 @@ def _limit_steps(env: BaseEnv, max_episode_steps: int) -> None:
     step, reset = env.step, env.reset
     num_steps, episode_return = 0, 0.0
 
-    def limited_reset(*args: Any, **kwargs: Any) -> Any:
+    def limited_reset(*args: Any, **kwargs: Any) -> object:
         nonlocal num_steps, episode_return
         num_steps, episode_return = 0, 0.0
         return reset(*args, **kwargs)
 
-    def limited_step(action: object) -> Any:
+    def limited_step(action: object) -> object:
         nonlocal num_steps, episode_return
         timestep = step(action)
         num_steps += 1

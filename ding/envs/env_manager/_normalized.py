@@ -80,7 +80,7 @@ class NormalizedEnvManager:
     def _newest_frame(self, obs: np.ndarray) -> np.ndarray:
         """What is new in observations ``[N, *obs_shape]``, or in stacks ``[N, frames, *obs_shape]``."""
         assert self._norms.obs_shape is not None
-        newest: Any = (slice(None), *[-1] * (obs.ndim - 1 - len(self._norms.obs_shape)))
+        newest: tuple[slice | int, ...] = (slice(None), *[-1] * (obs.ndim - 1 - len(self._norms.obs_shape)))
         values: np.ndarray = obs[newest]
         return values
 

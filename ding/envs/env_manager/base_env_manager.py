@@ -370,7 +370,7 @@ class BaseEnvManagerV2(V2Interface, BaseEnvManager):
     """:class:`BaseEnvManager` with the v2 interface: stacked observations out, lists of actions in and of trees out."""
 
 
-def create_env_manager(manager_cfg: Mapping[str, Any], env_fn: Sequence[EnvFn]) -> Any:
+def create_env_manager(manager_cfg: Mapping[str, Any], env_fn: Sequence[EnvFn]) -> AbstractEnvManager:
     """The env manager that a config asks for.
 
     Args:
@@ -384,7 +384,8 @@ def create_env_manager(manager_cfg: Mapping[str, Any], env_fn: Sequence[EnvFn]) 
     cfg: Any = deepcopy(manager_cfg)
     del cfg["type"]
     cfg.pop("import_names", None)
-    return cls(env_fn=env_fn, cfg=cfg)
+    manager: AbstractEnvManager = cls(env_fn=env_fn, cfg=cfg)
+    return manager
 
 
 def get_env_manager_cls(cfg: Mapping[str, Any]) -> type:

@@ -7,6 +7,7 @@ import gymnasium
 
 # These register the wrappers.
 from ding.envs.env_wrappers import _action, _episode, _norm, _observation  # noqa: F401
+from ding.envs.gymnasium_types import AnyWrapper
 from ding.utils import ENV_WRAPPER_REGISTRY
 
 Shape: TypeAlias = int | Sequence[int]
@@ -16,7 +17,7 @@ _UNREGISTERED = {
 }
 
 
-def create_env_wrapper(env: gymnasium.Env[Any, Any], env_wrapper_cfg: Mapping[str, Any]) -> Any:
+def create_env_wrapper(env: gymnasium.Env[Any, Any], env_wrapper_cfg: Mapping[str, Any]) -> AnyWrapper:
     """Wrap ``env`` as a config says.
 
     Args:
@@ -28,7 +29,8 @@ def create_env_wrapper(env: gymnasium.Env[Any, Any], env_wrapper_cfg: Mapping[st
         KeyError: no such wrapper.
     """
     name = ENV_WRAPPER_REGISTRY.type_of(env_wrapper_cfg)
-    return ENV_WRAPPER_REGISTRY.build(name, env, **env_wrapper_cfg.get("kwargs", {}))
+    wrapper: AnyWrapper = ENV_WRAPPER_REGISTRY.build(name, env, **env_wrapper_cfg.get("kwargs", {}))
+    return wrapper
 
 
 def update_shape(

@@ -17,7 +17,7 @@ from ding.envs.gymnasium_types import AnyEnv, AnyWrapper, Reset, Step
 
 def _in_api_of_env(method: Callable[..., Any], is_step: bool) -> Callable[..., Any]:
     @functools.wraps(method)
-    def call(self: "EitherApi", *args: Any, **kwargs: Any) -> Any:
+    def call(self: "EitherApi", *args: Any, **kwargs: Any) -> object:
         result = method(self, *args, **kwargs)
         if not self.old_api:
             return result
@@ -43,7 +43,7 @@ class EitherApi(AnyWrapper):
         super().__init__(GymToGymnasiumWrapper(env) if self.old_api else env)
 
     @property
-    def observation_space(self) -> Any:
+    def observation_space(self) -> gymnasium.Space[Any]:
         """Observation space; around an env of gym one of gym, where that is imported."""
         return self._space_of_api(super().observation_space)
 
@@ -52,7 +52,7 @@ class EitherApi(AnyWrapper):
         gymnasium.Wrapper.observation_space.fset(self, space)  # type: ignore[attr-defined]
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> gymnasium.Space[Any]:
         """Action space, as above."""
         return self._space_of_api(super().action_space)
 

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -50,7 +50,7 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return getattr(self.env, "spec", None)
 
     @property
-    def reward_range(self) -> Any:
+    def reward_range(self) -> tuple[float, float]:
         """Bounds of a reward, infinite when the env does not name them."""
         return getattr(self.env, "reward_range", (-float("inf"), float("inf")))
 
@@ -159,7 +159,7 @@ def in_old_form(result: Step) -> tuple[Any, ...]:
     return obs, reward, bool(terminated or truncated), info
 
 
-def _modes(metadata: Mapping[str, Any]) -> Any:
+def _modes(metadata: Mapping[str, Any]) -> Sequence[str]:
     return metadata.get("render_modes") or metadata.get("render.modes") or ()
 
 

@@ -170,12 +170,12 @@ class _Comparison:
                     loop.reset()
 
 
-def env_action(action: Action, spec: GeneratedEnvSpec) -> Any:
+def env_action(action: Action, spec: GeneratedEnvSpec) -> object:
     """The action of the env for one of the manager's action space, in which ints count from 0 (not of a BaseEnv)."""
     return action if spec.api == "ding" else _counted(action, spec.action_space)
 
 
-def _counted(action: Action, space: AnySpace) -> Any:
+def _counted(action: Action, space: AnySpace) -> object:
     if isinstance(space, spaces.Dict):
         return {key: _counted(action[key], part) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):

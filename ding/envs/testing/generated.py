@@ -204,7 +204,7 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
         due = spec.bad_form is not None and self._episode == 0 and self._t == spec.bad_step
         return str(spec.bad_form) if due and str(spec.bad_form).startswith(part) else ""
 
-    def _next_obs(self) -> Any:
+    def _next_obs(self) -> object:
         self._source.seed(self._digest)
         value = formed(self._source.sample(), self.description.obs_form)
         if self.description.reuse_obs:
@@ -212,7 +212,7 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
         bad = self._is_bad("observation")
         return spoiled_obs(value, bad) if bad else value
 
-    def _reward(self) -> Any:
+    def _reward(self) -> object:
         bad = self._is_bad("reward")
         if bad:
             return {"None": None, "of two numbers": np.ones(2), "of text": "much", "NaN": float("nan")}[bad[7:]]
@@ -352,7 +352,7 @@ def action_bytes(action: object, space: AnySpace) -> bytes:
     return array.astype(space.dtype).tobytes()
 
 
-def formed(value: Obs, form: str) -> Any:
+def formed(value: Obs, form: str) -> object:
     """A sample of a space in one of ``OBS_FORMS``."""
     if form == "space":
         return value
@@ -368,7 +368,7 @@ def formed(value: Obs, form: str) -> Any:
     return value.item() if isinstance(value, np.generic) and form in ("list", "python") else value
 
 
-def reused(old: Obs, new: Obs) -> Any:
+def reused(old: Obs, new: Obs) -> object:
     """``new`` in the arrays, dicts and lists of ``old``, where it fits into them."""
     if isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
         if old.shape == new.shape and old.dtype == new.dtype:
@@ -386,7 +386,7 @@ def reused(old: Obs, new: Obs) -> Any:
     return new
 
 
-def spoiled_obs(obs: Obs, bad_form: str) -> Any:
+def spoiled_obs(obs: Obs, bad_form: str) -> object:
     """An observation in one of ``BAD_FORMS``: of a dict or tuple its first part is spoiled."""
     if bad_form == "observation None":
         return None

@@ -1,7 +1,7 @@
 """Hypothesis strategies of generated envs. Hypothesis is needed for this module only."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -10,10 +10,12 @@ from ding.envs.testing.generated import ENDINGS, INFO_FORMS, OBS_FORMS, REWARD_F
 from ding.utils import require_extra
 
 Draw: TypeAlias = Callable[..., Any]
-Strategy: TypeAlias = Any
-"""A strategy of hypothesis, which is needed here only."""
+if TYPE_CHECKING:
+    from hypothesis import strategies as st
+else:
+    st = require_extra("hypothesis.strategies", "test")
 
-st: Any = require_extra("hypothesis.strategies", "test")
+Spaces: TypeAlias = "st.SearchStrategy[AnySpace]"
 
 SHAPES = ((), (1,), (2,), (3,), (1, 2), (2, 2), (1, 1, 2))
 FLOATS = (np.float32, np.float64, np.float16)
@@ -28,7 +30,7 @@ def _bounds(dtype: "type[np.generic]", bounded: bool) -> tuple[Any, Any]:
     return (max(0, int(info.min)), 100) if bounded else (int(info.min), int(info.max))
 
 
-@st.composite  # type: ignore[untyped-decorator]
+@st.composite
 def boxes(
     draw: Draw, dtypes: Sequence[Any] = (*FLOATS, *INTS), shapes: Sequence[Any] = SHAPES, bounded: bool | None = None
 ) -> spaces.Box:
@@ -38,12 +40,12 @@ def boxes(
     return spaces.Box(low, high, draw(st.sampled_from(shapes)), dtype)
 
 
-def discretes() -> Any:
+def discretes() -> st.SearchStrategy[spaces.Discrete]:
     """Discrete spaces, also with other starts than 0."""
     return st.builds(spaces.Discrete, st.integers(1, 5), start=st.integers(-2, 3))
 
 
-def multi_discretes() -> Any:
+def multi_discretes() -> st.SearchStrategy[spaces.MultiDiscrete]:
     """MultiDiscrete spaces of one and two axes, also with other starts than 0."""
     flat = st.lists(st.integers(1, 4), min_size=1, max_size=3)
     started = flat.flatmap(
@@ -54,17 +56,18 @@ def multi_discretes() -> Any:
     return st.one_of(started, st.just(spaces.MultiDiscrete(np.array([[2, 3], [4, 2]]))))
 
 
-def multi_binaries() -> Any:
+def multi_binaries() -> st.SearchStrategy[spaces.MultiBinary]:
     """MultiBinary spaces."""
-    return st.sampled_from([1, 3, (2, 2)]).map(spaces.MultiBinary)
+    sizes: list[int | tuple[int, int]] = [1, 3, (2, 2)]
+    return st.sampled_from(sizes).map(spaces.MultiBinary)
 
 
-def texts() -> Any:
+def texts() -> st.SearchStrategy[spaces.Text]:
     """Text spaces."""
     return st.integers(1, 6).map(spaces.Text)
 
 
-def _ragged() -> Any:
+def _ragged() -> Spaces:
     graphs = st.sampled_from([None, spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(3)]).map(
         lambda edges: spaces.Graph(spaces.Box(-1.0, 1.0, (3,)), edges)
     )
@@ -73,13 +76,13 @@ def _ragged() -> Any:
     return st.one_of(graphs, sequences, one_of)
 
 
-def _nested(parts: Strategy) -> Any:
+def _nested(parts: Spaces) -> Spaces:
     dicts = st.dictionaries(st.sampled_from(KEYS), parts, min_size=1, max_size=3).map(spaces.Dict)
     tuples = st.lists(parts, min_size=1, max_size=3).map(spaces.Tuple)
     return st.one_of(dicts, tuples)
 
 
-def observation_spaces(ragged: bool = True) -> Any:
+def observation_spaces(ragged: bool = True) -> Spaces:
     """Observation spaces of all kinds, nested up to three deep.
 
     Args:
@@ -91,17 +94,17 @@ def observation_spaces(ragged: bool = True) -> Any:
     return st.one_of(leaves, st.recursive(leaves, _nested, max_leaves=4))
 
 
-def action_spaces() -> Any:
+def action_spaces() -> Spaces:
     """Action spaces of all kinds, nested up to three deep; Boxes have bounds."""
     leaves = st.one_of(discretes(), multi_discretes(), multi_binaries(), boxes(FLOATS[:2], SHAPES, True))
     return st.one_of(leaves, st.recursive(leaves, _nested, max_leaves=3))
 
 
-@st.composite  # type: ignore[untyped-decorator]
+@st.composite
 def env_specs(
     draw: Draw,
-    observations: "Strategy | None" = None,
-    actions: "Strategy | None" = None,
+    observations: "Spaces | None" = None,
+    actions: "Spaces | None" = None,
     apis: tuple[str, ...] = ("gymnasium", "ding", "gym"),
     abnormal: bool = True,
     slow: bool = False,

@@ -66,7 +66,7 @@ class Logged(GeneratedEnv):
 def learned():
     """Columns of the batches that policies learn from."""
     batches = []
-    plain = vars(DQNPolicy)["_forward_learn"]
+    plain = DQNPolicy._forward_learn
 
     @functools.wraps(plain)
     def forward(self, data):

@@ -211,7 +211,7 @@ def _given(env_fn: Sequence[Callable[[], Any]], ref: VectorEnv, mode: str | None
     return with_games(ref)
 
 
-def _inner_env(env: DingEnvWrapper) -> Any:
+def _inner_env(env: DingEnvWrapper) -> object:
     return env.gym_env
 
 

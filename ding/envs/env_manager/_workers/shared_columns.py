@@ -201,7 +201,7 @@ class RowWriter:
             array[row] = part
         return None
 
-    def read(self, row: int) -> Any:
+    def read(self, row: int) -> Columns:
         """A copy of a row, in the form that it was described with."""
         nested: dict[Any, Any] = {}
         for leaf, array in self._leaves.values():

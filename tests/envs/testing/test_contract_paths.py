@@ -1,6 +1,7 @@
 """Generated envs on every path: what reaches the learner is what an env emitted, and each env has its own stream."""
 
 import functools
+import inspect
 from copy import deepcopy
 
 import gymnasium
@@ -66,7 +67,7 @@ class Logged(GeneratedEnv):
 def learned():
     """Columns of the batches that policies learn from."""
     batches = []
-    plain = DQNPolicy._forward_learn
+    plain = inspect.getattr_static(DQNPolicy, "_forward_learn")
 
     @functools.wraps(plain)
     def forward(self, data):

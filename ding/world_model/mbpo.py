@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -64,6 +65,8 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
             "holdout_ratio": 0.2,
             # (int) Training ends when no network has improved for more epochs than this.
             "max_epochs_since_update": 5,
+            # (int or None) The most epochs of a training. Without noise, networks may get better for hours.
+            "max_epochs": None,
             # (bool) Whether steps take the predicted mean; else they draw from the predicted distribution.
             "deterministic_rollout": True,
         },
@@ -90,6 +93,7 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         self.ensemble_size, self.elite_size = int(model.ensemble_size), int(model.elite_size)
         self.batch_size, self.holdout_ratio = int(model.batch_size), float(model.holdout_ratio)
         self.max_epochs_since_update = int(model.max_epochs_since_update)
+        self.max_epochs = math.inf if model.max_epochs is None else int(model.max_epochs)
         self.deterministic_rollout = bool(model.deterministic_rollout)
         # A buffer that no state dict has, so that a compiled update of a policy finds the elites of today in it.
         self.register_buffer("_elites", torch.zeros(0, dtype=torch.int64), persistent=False)
@@ -239,8 +243,9 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         inputs = self.scaler.transform(inputs)
         held_inputs = _for_all(inputs[:held_out], self.ensemble_size)
         best = Best(network)
-        epochs_since_update = 0
-        while epochs_since_update <= self.max_epochs_since_update:
+        epochs_since_update = epochs = 0
+        while epochs == 0 or (epochs < self.max_epochs and epochs_since_update <= self.max_epochs_since_update):
+            epochs += 1
             mse = self._epoch(network, inputs[held_out:], labels[held_out:])
             errors = _errors(network, held_inputs, labels[:held_out])
             epochs_since_update = 0 if best.note(errors) else epochs_since_update + 1

@@ -56,7 +56,7 @@ def test_everything_is_there_or_known_as_not_built(package) -> None:
         ("from ding.policy.prompt_pg import PromptPGPolicy", "prompting of language models"),
         ("from ding.model import QGPO", "QGPO"),
         ("from ding.model.template import HPT", "HPT"),
-        ("from ding.entry import serial_pipeline_dream", "model-based learning"),
+        ("from ding.entry import serial_pipeline_dreamer", "model-based learning"),
         ("import ding.hpc_rl", "hpc_rl"),
         ("from ding.framework.middleware import qgpo_offline_data_fetcher", "QGPO"),
         ("from ding.framework.middleware.functional.logger import action_prob", "small helpers"),

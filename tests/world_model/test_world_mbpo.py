@@ -140,6 +140,14 @@ def test_a_training_and_an_evaluation(no_shuffling):
     assert model.last_eval_step == 110
 
 
+def test_a_training_has_a_most_number_of_epochs(no_shuffling):
+    model, steps = mbpo(max_epochs=3), []
+    train = model.ensemble_model.train
+    model.ensemble_model.train = lambda loss: (steps.append(1), train(loss))
+    model.train(InOrder(12), 100, 0)
+    assert len(steps) == 9
+
+
 def test_a_model_resumes_its_training(no_shuffling):
     first, second = filled(), mbpo()
     first.train(InOrder(12), 100, 0)

@@ -91,7 +91,9 @@ CREATE_KEYS = frozenset(
     )
 )
 #: Further ones of serial pipelines.
-SERIAL_CREATE_KEYS = {"rnd_reward_model", "episodic_reward_model", "model", "import_names", "exp_name"}
+SERIAL_CREATE_KEYS = {
+    *("rnd_reward_model", "episodic_reward_model", "imagination_buffer", "model", "import_names", "exp_name"),
+}
 
 # Sections whose keys belong to code that is not ours: there, a key beside the correctly spelt one is not a misspelling.
 FREE_SECTIONS = ("env",)

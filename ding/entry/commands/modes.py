@@ -32,6 +32,8 @@ _PIPELINES = {
     "serial_bc": ("serial_pipeline_bc", "max_iter=train_iter data_path strict"),
     "serial_trex": ("serial_pipeline_trex", _LIMITS),
     "serial_trex_onpolicy": ("serial_pipeline_trex_onpolicy", _LIMITS),
+    "serial_dyna": ("serial_pipeline_dyna", _LIMITS),
+    "serial_dream": ("serial_pipeline_dream", _LIMITS),
     "serial_ngu": ("serial_pipeline_ngu", _LIMITS),
     "serial_guided_cost": ("serial_pipeline_guided_cost", _LIMITS),
     "serial_reward_model": ("serial_pipeline_reward_model_offpolicy", _LIMITS),

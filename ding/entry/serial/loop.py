@@ -110,6 +110,10 @@ class DataPath(ABC):
         """Collect what must be there before the first pass; nothing by default."""
         return
 
+    def evaluation_clock(self) -> int | None:
+        """Return what ``eval.evaluator.eval_freq`` counts; ``None``: train iterations."""
+        return None
+
     @abstractmethod
     def collect(self) -> None:
         """Collect once, and keep the samples.
@@ -182,11 +186,7 @@ class ReplayPath(DataPath):
     def batches(self) -> Iterator[Samples]:
         self.train_kwargs = {"num_updates": self._joined} if self._joined > 1 else None
         for done in range(0, self._updates, self._joined):
-            train_iter = self._parts.learner.train_iter
-            if self._joined == 1:
-                batch = self.buffer.sample(self._batch_size, train_iter)
-            else:
-                batch = self._draw_joined(self._batch_size, self._joined, train_iter)
+            batch = self._draw(self._joined)
             if batch is None:
                 # Before the first update the buffer is simply not full enough yet, in a resumed run, too.
                 if self._trained:
@@ -197,18 +197,26 @@ class ReplayPath(DataPath):
                 return
             yield batch
 
-    def _draw_joined(self, size: int, count: int, train_iter: int) -> Samples | None:
+    def _draw(self, count: int) -> Samples | None:
         """The batches of several updates, one behind the other: in one draw where the buffer holds so many."""
-        if self.buffer.count() >= size * count:
-            samples: Samples | None = self.buffer.sample(size * count, train_iter)
+        if count > 1 and self.buffer.count() >= self._batch_size * count:
+            samples: Samples | None = self.buffer.sample(self._batch_size * count, self._parts.learner.train_iter)
             return samples
+        return self._joined_batches(count)
+
+    def _joined_batches(self, count: int) -> Samples | None:
+        """The batches of several updates, one behind the other, each drawn by itself."""
         drawn: list[Any] = []
         while len(drawn) < count:
-            batch = self.buffer.sample(size, train_iter)
+            batch = self._batch()
             if batch is None:
                 return None
             drawn.append(batch)
-        return joined_samples(drawn)
+        return drawn[0] if count == 1 else joined_samples(drawn)
+
+    def _batch(self) -> Samples | None:
+        samples: Samples | None = self.buffer.sample(self._batch_size, self._parts.learner.train_iter)
+        return samples
 
     def trained(self) -> None:
         self._trained = True
@@ -374,7 +382,8 @@ class SerialLoop:
     def _pass(self) -> bool:
         """One pass; returns whether the run goes on, as far as its limits let it."""
         learner = self._parts.learner
-        if self._evaluates and self._parts.evaluator.should_eval(learner.train_iter):
+        clock = self._data.evaluation_clock()
+        if self._evaluates and self._parts.evaluator.should_eval(learner.train_iter if clock is None else clock):
             self._evaluate()
             goes_on = self._callbacks.evaluated(self.status())
             if self._evaluations.solved or not goes_on:

@@ -22,7 +22,9 @@ MODULES = {
     "minigrid": "minigrid_env",
     "mountain_car": "mtcar_env",
     "mujoco": "mujoco_env",
+    "mbmujoco": "mujoco_env",
     "pendulum": "pendulum_env",
+    "mbpendulum": "pendulum_env",
     "petting_zoo": "petting_zoo_env",
     "taxi": "taxi_env",
 }

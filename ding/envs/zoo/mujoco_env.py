@@ -1,16 +1,18 @@
 """Robots of MuJoCo (extra ``mujoco``)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
+import torch
 from easydict import EasyDict
 
 from ding.envs.env.default_wrapper import EVAL_RETURN
 from ding.envs.gymnasium_types import AnyEnv
 from ding.envs.zoo._zoo_env import ZooEnv
-from ding.utils import ENV_REGISTRY
+from ding.utils import ENV_REGISTRY, did_you_mean
 
 
 @ENV_REGISTRY.register("mujoco")
@@ -56,6 +58,51 @@ class MujocoEnv(ZooEnv):
         return wrappers
 
 
+@ENV_REGISTRY.register("mbmujoco")
+class MBMujocoEnv(MujocoEnv):
+    """``mujoco`` for world models, which ask it where episodes end."""
+
+    def termination_fn(self, next_obs: torch.Tensor) -> torch.Tensor:
+        """Return whether an episode ends in each of the states ``[N, O]``: bool ``[N]``.
+
+        Raises:
+            KeyError: it is not known of ``env_id`` where its episodes end.
+        """
+        env_id = str(self._own_cfg.env_id)
+        robot = "walker_" if env_id.startswith("walker_") else env_id.rpartition("-v")[0]
+        if robot not in _HEALTHY:
+            raise KeyError(
+                f"env.env_id: where the episodes of {env_id!r} end is unknown.{did_you_mean(robot, _HEALTHY)}"
+            )
+        healthy = _HEALTHY[robot](next_obs)
+        return ~(healthy & torch.isfinite(next_obs).all(-1))
+
+
 def _clipped_actions(env: AnyEnv) -> AnyEnv:
     clip = partial(np.clip, a_min=-1.0, a_max=1.0)
     return gymnasium.wrappers.TransformAction(env, clip, env.action_space)
+
+
+def _hopper(obs: torch.Tensor) -> torch.Tensor:
+    return (obs[:, 1:].abs() < 100).all(-1) & (obs[:, 0] > 0.7) & (obs[:, 1].abs() < 0.2)
+
+
+def _walker(height: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+    return (height > 0.8) & (height < 2) & (angle.abs() < 1)
+
+
+def _between(low: float, high: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda obs: (obs[:, 0] >= low) & (obs[:, 0] <= high)
+
+
+# Robot -> whether its episode lasts in each of the states `[N, O]`.
+_HEALTHY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "HalfCheetah": lambda obs: torch.ones_like(obs[:, 0], dtype=torch.bool),
+    "Hopper": _hopper,
+    "Walker2d": lambda obs: _walker(obs[:, 0], obs[:, 1]),
+    "walker_": lambda obs: _walker(obs[:, -2], obs[:, -1]),
+    "Ant": _between(0.2, 1.0),
+    "AntTruncatedObs": _between(0.2, 1.0),
+    "Humanoid": _between(1.0, 2.0),
+    "HumanoidTruncatedObs": _between(1.0, 2.0),
+}

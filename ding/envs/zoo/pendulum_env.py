@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import torch
 from easydict import EasyDict
 
 from ding.envs.zoo._zoo_env import ZooEnv
@@ -25,3 +26,12 @@ class PendulumEnv(ZooEnv):
     @staticmethod
     def _env_wrappers(cfg: EasyDict, is_train: bool) -> list[Any]:
         return [] if cfg.continuous else [{"type": "discrete_action", "kwargs": {"bins": 11}}]
+
+
+@ENV_REGISTRY.register("mbpendulum")
+class MBPendulumEnv(PendulumEnv):
+    """``pendulum`` for world models, which ask it where episodes end."""
+
+    def termination_fn(self, next_obs: torch.Tensor) -> torch.Tensor:
+        """Return False, bool ``[N]``, for all states ``[N, 3]``: only the time limit ends an episode."""
+        return torch.zeros(len(next_obs), dtype=torch.bool, device=next_obs.device)

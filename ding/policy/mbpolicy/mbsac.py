@@ -53,13 +53,23 @@ class _ImaginingPolicy(SACPolicy):
     _envstep = 0
 
     @batched
-    def _forward_learn(self, data: Samples, world_model: Dream, envstep: int) -> Any:  # type: ignore[override]
+    def _forward_learn(  # type: ignore[override]
+        self, data: Samples, world_model: Dream | None = None, envstep: int = 0
+    ) -> Any:
         """One update of critics, actor and temperature on B samples; returns floats, and ``priority`` (B floats).
 
         Args:
             world_model: predicts the steps; its parameters stay as they are.
             envstep: number of env steps made, on which the number of imagined steps depends.
+
+        Raises:
+            PolicyUsageError: there is no world model, or one that does not fit.
         """
+        if world_model is None:
+            raise PolicyUsageError(
+                f"{type(self).__name__} learns through a world model: run it with serial_pipeline_dream "
+                "(ding -m serial_dream), or give learn_mode.forward a world_model"
+            )
         self._world_model, self._envstep = world_model, envstep
         self._check_world_model(world_model)
         # Of each horizon there is a compiled update.

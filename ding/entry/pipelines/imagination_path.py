@@ -1,0 +1,201 @@
+"""Learning with a world model: data paths that train it, and let the policy learn from what it imagines.
+
+What the world model and the evaluator are asked counts env steps, not train iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
+from easydict import EasyDict
+
+from ding.config import ConfigValueError
+from ding.data.roles import Samples, StateDict, Writer
+from ding.entry.serial.loop import ReplayPath
+from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts
+from ding.envs import get_vec_env_setting
+from ding.utils import deep_merge_dicts, get_rank
+from ding.worker import ElasticReplayBuffer, create_buffer, get_buffer_cls
+from ding.world_model import DreamWorldModel, DynaWorldModel, WorldModel, create_world_model
+
+
+def world_model_of(parts: SerialParts, env_setting: EnvSetting | None, kind: Callable[..., WorldModel]) -> Any:
+    """Return a new world model for a run.
+
+    Args:
+        env_setting: whose env class makes the env that the model gets; that of the config when not given.
+        kind: the class that the pipeline needs.
+
+    Raises:
+        ConfigValueError: the config names no world model, or one of another kind.
+    """
+    cfg = parts.cfg
+    if "type" not in cfg.get("world_model", {}):
+        raise ConfigValueError("create_config.world_model is missing: it must be a dict with a `type`, such as 'mbpo'")
+    _fill_sizes(cfg)
+    env_fn = (env_setting or get_vec_env_setting(cfg.env, False, False))[0]
+    writer = parts.learner.tb_logger if get_rank() == 0 else None
+    model = create_world_model(cfg.world_model, env_fn(cfg.env), writer)
+    if isinstance(kind, type) and not isinstance(model, kind):
+        raise ConfigValueError(
+            f"create_config.world_model.type: {cfg.world_model.type!r} is no {kind.__name__}, which this pipeline needs"
+        )
+    return model
+
+
+def _fill_sizes(cfg: EasyDict) -> None:
+    """Take the sizes that the world model's config leaves open from the policy's network."""
+    sizes, shapes = cfg.world_model.get("model", {}), cfg.policy.model
+    for size, shape in (("state_size", "obs_shape"), ("action_size", "action_shape")):
+        if sizes.get(size, 0) is None and isinstance(shapes.get(shape), int):
+            sizes[size] = shapes[shape]
+
+
+def create_img_buffer(
+    cfg: EasyDict,
+    input_cfg: tuple[Mapping[str, Any], Mapping[str, Any]],
+    world_model: DynaWorldModel,
+    tb_logger: Writer | None = None,
+) -> ReplayBuffer:
+    """Return a new imagination buffer.
+
+    Args:
+        cfg: the compiled config; ``world_model.other.imagination_buffer`` configures the buffer and is completed.
+        input_cfg: the pair of configs; ``create_config.imagination_buffer`` has the ``type``, ``elastic`` for example.
+        world_model: says how many transitions an elastic buffer draws from.
+        tb_logger: writer of the run.
+    """
+    section = deep_merge_dicts(cfg.world_model.other.imagination_buffer, input_cfg[1].get("imagination_buffer", {}))
+    kind: Any = get_buffer_cls(section)
+    section = EasyDict(deep_merge_dicts(kind.default_config(), section))
+    if issubclass(kind, ElasticReplayBuffer):
+        section.set_buffer_size = world_model.buffer_size_scheduler
+    cfg.world_model.other.imagination_buffer = section
+    buffer = create_buffer(section, tb_logger=tb_logger, exp_name=cfg.exp_name, instance_name="img_buffer")
+    return cast(ReplayBuffer, buffer)
+
+
+class WorldModelPath(ReplayPath):
+    """Collects into a replay buffer, from which a world model learns, too.
+
+    A snapshot holds the model with all that it needs to resume.
+
+    Args:
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        world_model: the model.
+    """
+
+    def __init__(
+        self,
+        parts: SerialParts,
+        interruptible: Callable[[], AbstractContextManager[None]],
+        world_model: WorldModel,
+    ) -> None:
+        super().__init__(parts, interruptible)
+        self.world_model = world_model
+        parts.saved["world_model"] = self
+
+    def evaluation_clock(self) -> int | None:
+        return int(self._parts.collector.envstep)
+
+    def batches(self) -> Iterator[Samples]:
+        model, train_iter = self.world_model, self._parts.learner.train_iter
+        envstep = int(self._parts.collector.envstep)
+        if self.buffer.count() and model.should_eval(envstep):
+            model.eval(self.buffer, envstep, train_iter)
+        if self.buffer.count() and model.should_train(envstep):
+            model.train(self.buffer, envstep, train_iter)
+            self._imagine(envstep)
+        if model.last_train_step:
+            yield from super().batches()
+
+    def _imagine(self, envstep: int) -> None:
+        """Do what follows a training of the model; nothing by default."""
+
+    def state_dict(self) -> StateDict:
+        """Return all that the model needs to resume."""
+        return {"model": self.world_model.run_state()}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restore what :meth:`state_dict` returned."""
+        self.world_model.load_run_state(state_dict["model"])
+
+
+class DynaPath(WorldModelPath):
+    """Fills an imagination buffer after each training of the model, and mixes its transitions with real ones.
+
+    Args:
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        world_model: the model.
+        img_buffer: keeps the imagined transitions; part of the snapshot.
+    """
+
+    world_model: DynaWorldModel
+
+    def __init__(
+        self,
+        parts: SerialParts,
+        interruptible: Callable[[], AbstractContextManager[None]],
+        world_model: DynaWorldModel,
+        img_buffer: ReplayBuffer,
+    ) -> None:
+        super().__init__(parts, interruptible, world_model)
+        if self._uses_priority:
+            raise ConfigValueError("policy.priority=True: batches with imagined transitions have no priorities")
+        self.img_buffer = img_buffer
+
+    def _imagine(self, envstep: int) -> None:
+        parts = self._parts
+        self.world_model.fill_img_buffer(
+            parts.policy.collect_mode, self.buffer, self.img_buffer, envstep, parts.learner.train_iter
+        )
+        self._resize()
+
+    def _resize(self) -> None:
+        if isinstance(self.img_buffer, ElasticReplayBuffer):
+            self.img_buffer.update(self.world_model.last_train_step)
+
+    def batches(self) -> Iterator[Samples]:
+        yield from super().batches()
+        if self._parts.cfg.policy.on_policy:
+            self.buffer.clear()
+            self.img_buffer.clear()
+
+    def _draw(self, count: int) -> Samples | None:
+        return self._joined_batches(count)
+
+    def _batch(self) -> Samples | None:
+        train_iter = self._parts.learner.train_iter
+        return self.world_model.sample(self.buffer, self.img_buffer, self._batch_size, train_iter)
+
+    def state_dict(self) -> StateDict:
+        """Return all that the model needs to resume, and the imagined transitions."""
+        return {**super().state_dict(), "img_buffer": self.img_buffer.state_dict()}
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        super().load_state_dict(state_dict)
+        self.img_buffer.load_state_dict(state_dict["img_buffer"])
+        self._resize()
+
+
+class DreamPath(WorldModelPath):
+    """Draws real transitions, from which the policy imagines; the longer it does, the fewer updates there are.
+
+    Args:
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        world_model: the model.
+    """
+
+    world_model: DreamWorldModel
+
+    def batches(self) -> Iterator[Samples]:
+        envstep, updates = int(self._parts.collector.envstep), int(self._parts.cfg.policy.learn.update_per_collect)
+        self._updates = max(1, updates // max(1, self.world_model.rollout_length_scheduler(envstep)))
+        for batch in super().batches():
+            self.train_kwargs = {"world_model": self.world_model, "envstep": envstep}
+            yield batch

@@ -24,6 +24,18 @@ from ding.utils import MODEL_REGISTRY
 from ding.utils.exports import lazy_exports, register_lazily
 
 # Rarely used: imported when they are built.
+for _name, _class in {
+    "atoc": "ATOC",
+    "collaq": "CollaQ",
+    "coma": "COMA",
+    "havac": "HAVAC",
+    "madqn": "MADQN",
+    "qmix": "QMix",
+    "qtran": "QTran",
+    "sqn": "SQN",
+    "wqmix": "WQMix",
+}.items():
+    register_lazily(MODEL_REGISTRY, _name, f"ding.model.template.{_name}:{_class}")
 register_lazily(MODEL_REGISTRY, "pd", "ding.model.template.diffusion:PlanDiffuser")
 register_lazily(MODEL_REGISTRY, "dd", "ding.model.template.diffusion:GaussianInvDynDiffusion")
 

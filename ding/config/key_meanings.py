@@ -137,6 +137,7 @@ SHARED_MEANINGS = {
     "action_clip": "(bool) Whether actions are clipped to the bounds of the action space.",
     "flat_obs": "(bool) Whether an observation is one vector instead of a picture of the grid.",
     "shared_norm": "(bool) Whether `obs_norm` and `reward_norm` have one set of statistics for all envs of a run.",
+    "reward_norm": "(str) How rewards of a D4RL data set are scaled: 'normalize', 'iql_locomotion', 'iql_antmaze', ...",
     "norm_obs.use_norm": "(bool) Whether observations are standardised by their running mean and deviation.",
     "continuous": "(bool) Whether actions are continuous.",
     "max_episode_steps": "(int or None) Steps after which an episode is truncated; None: as the env says.",

@@ -28,7 +28,7 @@ _OPTIONAL_TEXT: dict[str, str] = {
     "env": (
         "type import_names env_id collector_env_num evaluator_env_num n_evaluator_episode stop_value manager cfg_type "
         "collector_episode_num evaluator_episode_num replay_path save_replay act_scale check_actions rew_clip "
-        "env_wrapper is_train frame_stack max_step max_episode_steps norm_obs norm_reward use_act_scale "
+        "env_wrapper is_train frame_stack max_step max_episode_steps norm_obs norm_reward reward_norm use_act_scale "
         "obs_plus_prev_action_reward continuous n_bits render_mode kwargs dynamic_seed per_collector "
         "shared_norm"
     ),

@@ -42,6 +42,8 @@ def check_space_dtype(env: BaseEnv) -> None:
 def check_array_space(data: object, space: Any, name: str) -> None:
     """An array (or dict or sequence of arrays) has the type, dtype and shape of its space and lies within its bounds.
 
+    Spaces are those of gymnasium or of the old gym.
+
     Raises:
         AssertionError: it does not.
         TypeError: the data is no array, dict or sequence.
@@ -52,7 +54,7 @@ def check_array_space(data: object, space: Any, name: str) -> None:
         _require(data.dtype == space.dtype, f"{name} has dtype {data.dtype}, its space {space.dtype}")
         shape = space.shape if space.shape else (1,)
         _require(data.shape in (tuple(space.shape), tuple(shape)), f"{name} has shape {data.shape}, its space {shape}")
-        if isinstance(space, spaces.Box):
+        if type(space).__name__ == "Box":  # of gymnasium or the old gym
             _require(bool((space.low <= data).all()), f"{name} is below the lower bound of its space: {data}")
             _require(bool((data <= space.high).all()), f"{name} is above the upper bound of its space: {data}")
         else:

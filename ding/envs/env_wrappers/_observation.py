@@ -139,7 +139,7 @@ class FlattenObsWrapper(ObsWrapper):
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
-        flat = gymnasium.spaces.flatten_space(env.observation_space)
+        flat = gymnasium.spaces.flatten_space(self.env.observation_space)
         if not isinstance(flat, gymnasium.spaces.Box):
             raise TypeError(f"an observation of {env.observation_space} has no fixed length, so it cannot be flattened")
         self.observation_space = gymnasium.spaces.Box(
@@ -181,8 +181,8 @@ class ObsPlusPrevActRewWrapper(EitherApi):
         super().__init__(env)
         self.observation_space = gymnasium.spaces.Dict(
             {
-                "obs": env.observation_space,
-                "prev_action": env.action_space,
+                "obs": self.env.observation_space,
+                "prev_action": self.env.action_space,
                 "prev_reward_extrinsic": _box(-np.inf, np.inf, (1,), np.float32),
             }
         )
@@ -217,7 +217,7 @@ class AllinObsWrapper(EitherApi):
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self.observation_space = gymnasium.spaces.Dict(
-            {"obs": env.observation_space, "reward": _box(-np.inf, np.inf, (1,), np.float32)}
+            {"obs": self.env.observation_space, "reward": _box(-np.inf, np.inf, (1,), np.float32)}
         )
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:

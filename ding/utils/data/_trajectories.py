@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -10,17 +9,16 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from ding.utils.data._dataset_files import Arrays, check_columns, needed_key, read_hdf5
+from ding.utils.data._d4rl import D4RL_KEYS, d4rl_ends, d4rl_path, read_d4rl
+from ding.utils.data._dataset_files import Arrays, check_columns, needed_key
 from ding.utils.file_helper import read_file
 from ding.utils.normalizer_helper import DatasetNormalizer
 from ding.utils.registry_factory import DATASET_REGISTRY
 
 Config = Mapping[str, Any]
 
-_D4RL_EPISODE_STEPS = 1000
 # Of an array of states; images have more.
 _VECTOR_AXES = 2
-_D4RL_KEYS = ("observations", "actions", "rewards", "terminals")
 
 
 def split_episodes(steps: Arrays, ends: np.ndarray) -> Iterator[Arrays]:
@@ -50,37 +48,6 @@ def window_of(episode: Arrays, start: int, length: int) -> tuple[np.ndarray, ...
     filled = [np.concatenate([one, np.zeros((length - found, *one.shape[1:]), one.dtype)]) for one in parts]
     mask = (np.arange(length) < found).astype(np.int64)
     return np.arange(start, start + length) * mask, *filled, mask
-
-
-def d4rl_path(path: str, env_id: str | None) -> str:
-    """The file of an env where ``path`` is a folder: ``hopper-medium-v2`` lies in ``hopper_medium-v2.hdf5``."""
-    if not os.path.isdir(path):
-        return path
-    if env_id is None:
-        raise FileNotFoundError(f"{path} is a folder; name the file, or the data set as env.env_id")
-    name, _, version = env_id.rpartition("-")
-    return os.path.join(path, f"{name.replace('-', '_')}-{version}.hdf5")
-
-
-def read_d4rl(path: str) -> Arrays:
-    """The arrays of a D4RL file that are used; raises like ``read_hdf5`` and ``check_columns``."""
-    arrays = read_hdf5(path)
-    used = {key: arrays[key] for key in (*_D4RL_KEYS, "timeouts", "next_observations") if key in arrays}
-    check_columns(used, _D4RL_KEYS, path)
-    return used
-
-
-def d4rl_ends(arrays: Arrays) -> np.ndarray:
-    """Which steps are the last of an episode, also by a time limit."""
-    terminals = arrays["terminals"].astype(np.bool_)
-    if "timeouts" in arrays:
-        return terminals | arrays["timeouts"].astype(np.bool_)
-    # Without time-outs an episode is cut after the usual number of steps.
-    ends, begin = terminals.copy(), 0
-    for step in range(len(ends)):
-        ends[step] |= step - begin == _D4RL_EPISODE_STEPS - 1
-        begin = step + 1 if ends[step] else begin
-    return ends
 
 
 @DATASET_REGISTRY.register("d4rl_trajectory")
@@ -322,7 +289,7 @@ def _whole_episodes(steps: Arrays, ends: np.ndarray) -> Iterator[Arrays]:
 
 def _sequence_steps(arrays: Arrays) -> Arrays:
     """Steps with a last axis for each field."""
-    return {key: arrays[key].reshape(len(arrays[key]), -1).astype(np.float32) for key in _D4RL_KEYS}
+    return {key: arrays[key].reshape(len(arrays[key]), -1).astype(np.float32) for key in D4RL_KEYS}
 
 
 def _sequence_ends(arrays: Arrays, env_id: str) -> np.ndarray:

@@ -35,6 +35,7 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Dataset
 
 from ding.utils.bfs_helper import Maze, get_vi_sequence
+from ding.utils.data._d4rl import d4rl_path, d4rl_transitions, read_d4rl
 from ding.utils.data._dataset_files import (
     Arrays,
     Column,
@@ -56,9 +57,6 @@ from ding.utils.data._trajectories import (
     D4RLDiffuserDataset,
     D4RLTrajectoryDataset,
     SequenceDataset,
-    d4rl_ends,
-    d4rl_path,
-    read_d4rl,
     split_episodes,
     window_of,
     with_returns_to_go,
@@ -301,19 +299,21 @@ class D4RLDataset(ColumnDataset):
 
     Args:
         cfg: config with ``policy.collect.data_path`` (the file, or the folder with the file of ``env.env_id``), and
-            ``env.norm_obs`` as in :class:`HDF5Dataset`.
+            ``env.norm_obs`` as in :class:`HDF5Dataset`. ``env.reward_norm`` is ``normalize``, ``iql_locomotion``,
+            ``iql_antmaze``, ``cql_antmaze``, ``antmaze``, or not there for rewards as they are.
 
     The action bounds are within [-1, 1].
 
     Raises:
         MissingExtraError: h5py is not installed.
+        NotImplementedError: another ``env.reward_norm``; it is a ``DatasetError``, too.
         FileNotFoundError: there is no such file.
         DatasetError: the file is damaged, lacks a field, or holds NaN or infinity.
     """
 
     def __init__(self, cfg: Config) -> None:
         path = d4rl_path(needed_key(cfg, "policy.collect.data_path"), cfg.get("env", {}).get("env_id"))
-        super().__init__(_d4rl_transitions(read_d4rl(path)), where=path)
+        super().__init__(d4rl_transitions(read_d4rl(path), cfg.get("env", {}).get("reward_norm")), where=path)
         self._set_statistics(cfg, -1.0, 1.0)
 
     @cached_property
@@ -331,19 +331,6 @@ class D4RLDataset(ColumnDataset):
         row = super().__getitem__(index)
         done = row.pop("done")
         return {**{key: torch.as_tensor(value) for key, value in row.items()}, "done": done}
-
-
-def _d4rl_transitions(arrays: Arrays) -> Arrays:
-    terminals = arrays["terminals"].astype(np.bool_)
-    # The next observation of a step before a time limit is that of a new episode; so is that of the last step.
-    usable = terminals | ~d4rl_ends(arrays)
-    next_obs = arrays.get("next_observations")
-    if next_obs is None:
-        usable[-1] = False
-        next_obs = np.concatenate([arrays["observations"][1:], arrays["observations"][-1:]])
-    columns = {"obs": arrays["observations"], "next_obs": next_obs, "action": arrays["actions"]}
-    result = {key: array[usable].astype(np.float32) for key, array in columns.items()}
-    return {**result, "reward": arrays["rewards"][usable].astype(np.float32), "done": terminals[usable]}
 
 
 @DATASET_REGISTRY.register("minari")

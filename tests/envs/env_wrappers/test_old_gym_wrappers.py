@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from ding.envs import BaseEnvManager, DingEnvWrapper
+from ding.envs import BaseEnvManager, DingEnvWrapper, check_array_space
 from ding.envs.env_wrappers import (
     ActionRepeatWrapper,
+    AllinObsWrapper,
     ClipRewardWrapper,
     EvalEpisodeReturnWrapper,
+    FlattenObsWrapper,
     FrameStackWrapper,
     GymToGymnasiumWrapper,
+    ObsPlusPrevActRewWrapper,
     ObsTransposeWrapper,
 )
 
@@ -246,3 +249,18 @@ def test_an_observation_of_two_parts_is_not_taken_for_an_observation_and_an_info
 
     obs, info = GymToGymnasiumWrapper(TwoParts()).reset()
     assert (obs, info) == ((3, {"x": 4}), {"note": 1} if with_info else {})
+
+
+def test_wrappers_with_spaces_of_parts_take_an_env_of_gym():
+    parts = AllinObsWrapper(Old())
+    assert sorted(parts.observation_space.spaces) == ["obs", "reward"]
+    assert parts.reset()["reward"].tolist() == [0.0]
+    parts = ObsPlusPrevActRewWrapper(Old())
+    assert sorted(parts.observation_space.spaces) == ["obs", "prev_action", "prev_reward_extrinsic"]
+    assert FlattenObsWrapper(Old()).observation_space.shape == (2,)
+
+
+def test_arrays_are_checked_against_spaces_of_gym():
+    check_array_space(np.array([-9.0, 8.5], np.float32), Box(-9, 9, (2,)), "obs")
+    with pytest.raises(AssertionError, match="above the upper bound"):
+        check_array_space(np.array([-9.0, 9.5], np.float32), Box(-9, 9, (2,)), "obs")

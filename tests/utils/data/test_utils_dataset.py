@@ -169,6 +169,27 @@ def test_d4rl_transitions(tmp_path, h5py) -> None:
         D4RLDataset(config(tmp_path, "d4rl"))
 
 
+@pytest.mark.parametrize(
+    ("kind", "rewards"),
+    [
+        ("normalize", [-1.34164, -0.447214, 0.447214, 1.34164]),
+        # Returns of 0 + 1 and 2 + 3.
+        ("iql_locomotion", [0, 250, 500, 750]),
+        ("iql_antmaze", [-1, 0, 1, 2]),
+        ("cql_antmaze", [-2, 2, 6, 10]),
+        ("antmaze", [-0.5, 1.5, 3.5, 5.5]),
+    ],
+)
+def test_rewards_on_the_scale_of_an_algorithm(tmp_path, h5py, kind, rewards) -> None:
+    d4rl_file(h5py, tmp_path / "x.hdf5")
+    with h5py.File(tmp_path / "x.hdf5", "a") as file:
+        file["rewards"][:] = [0, 1, 9, 2, 3, 9]  # the third and the last one belong to no transition
+    dataset = D4RLDataset(config(tmp_path / "x.hdf5", "d4rl", env={"reward_norm": kind}))
+    assert [float(row["reward"]) for row in dataset.data] == pytest.approx(rewards)
+    with pytest.raises(NotImplementedError, match="reward_norm: 'antmase' is unknown"):
+        D4RLDataset(config(tmp_path / "x.hdf5", "d4rl", env={"reward_norm": "antmase"}))
+
+
 def test_d4rl_trajectories(tmp_path, h5py) -> None:
     path = tmp_path / "d.hdf5"
     d4rl_file(h5py, path)

@@ -378,4 +378,4 @@ def batched(method: Method) -> Method:
 
 def is_batched(method: object) -> bool:
     """Whether a function or bound method carries the mark of :func:`batched`."""
-    return bool(getattr(method, _MARK, False))
+    return getattr(method, _MARK, False) is True  # a mock has every attribute

@@ -18,7 +18,7 @@ role              played by                                                   us
 Shapes: N is the number of environments of a call, B the number of samples of a batch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 Transition: TypeAlias = dict[str, Any]
@@ -56,7 +56,7 @@ def attribute_of(policy: object, name: str, default: Any = None) -> Any:
     required of it but what is called.
     """
     try:
-        return policy.get_attribute(name)  # type: ignore[attr-defined]
+        return only_declared(policy).get_attribute(name)
     except (AttributeError, KeyError, NotImplementedError):
         return default
 
@@ -199,3 +199,36 @@ class Writer(Protocol):
 
     def close(self) -> object:
         """Write out what is waiting and close the file."""
+
+
+# A mock answers to every name, so that what is optional of an object would be found on it.
+_MOCKS = "unittest.mock"
+# What is called of any collect, eval or learn mode.
+MODE_METHODS = frozenset({"forward", "process_transition", "reset"})
+
+
+def is_mock(thing: object) -> bool:
+    """Return whether ``thing`` is a mock, or of a subclass of one."""
+    return any(cls.__module__ == _MOCKS for cls in type(thing).__mro__)
+
+
+def only_declared(thing: Any, needed: Collection[str] = MODE_METHODS) -> Any:
+    """Return ``thing``; of a mock a view that has only what was set on it, what its class defines, and ``needed``."""
+    return _Declared(thing, needed) if is_mock(thing) else thing
+
+
+class _Declared:
+    def __init__(self, mock: Any, needed: Collection[str]) -> None:
+        self._mock, self._needed = mock, needed
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._needed or _declares(self._mock, name):
+            return getattr(self._mock, name)
+        raise AttributeError(f"{type(self._mock).__name__} declares no {name!r}")
+
+
+def _declares(mock: object, name: str) -> bool:
+    own = vars(mock)
+    if name in own or name in own.get("_mock_children", ()):
+        return True
+    return any(name in vars(cls) for cls in type(mock).__mro__ if cls.__module__ not in (_MOCKS, "builtins"))

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeGuard
 from gymnasium import spaces
 
 from ding.config.errors import ConfigValueError
-from ding.data.roles import CollectMode, attribute_of
+from ding.data.roles import CollectMode, attribute_of, only_declared
 from ding.envs.env.actions import ActionMapping, why_not
 from ding.model import PDQN, DiscreteQAC
 from ding.model.template.q_model import QModel
@@ -94,7 +94,7 @@ def check_collect_mode(policy_cfg: Mapping[str, Any], policy: CollectMode, env: 
 def acts_in_unit_range(policy: CollectMode) -> bool:
     """Return ``acts_in_unit_range`` of the policy to which a collect mode belongs."""
     owner = getattr(policy.forward, "__self__", None)
-    return bool(getattr(owner, "acts_in_unit_range", False))
+    return bool(getattr(only_declared(owner), "acts_in_unit_range", False))
 
 
 def _action_kind_of(model: object) -> str | None:

@@ -216,7 +216,11 @@ class PolicyFactory:
         if _keeps_outputs(policy):
             forward_fn, reset = _beside(forward_fn, policy.forward), policy.reset
         random_policy = modes.random_collect_function(
-            forward_fn, policy.process_transition, policy.get_train_sample, reset, policy.get_attribute
+            forward_fn,
+            policy.process_transition,
+            getattr(policy, "get_train_sample", _unchanged),
+            reset,
+            getattr(policy, "get_attribute", _no_attribute),
         )
         # A collect mode without a state: a collector asks for nothing else.
         return cast(CollectMode, random_policy)
@@ -224,6 +228,20 @@ class PolicyFactory:
 
 def _reset_nothing(data_id: list[int] | None = None) -> None:
     """A random policy has no state."""
+
+
+def _unchanged(transitions: Any) -> Any:
+    """The train samples of a policy that does not make them."""
+    return transitions
+
+
+def _no_attribute(name: str) -> Any:
+    """The settings of a policy that has none.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(f"the policy has no attribute {name!r}")
 
 
 def _keeps_outputs(policy: CollectMode) -> bool:

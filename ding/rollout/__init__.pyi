@@ -6,6 +6,8 @@ from ding.rollout.evaluation import ReturnStatistics as ReturnStatistics
 from ding.rollout.evaluation import VectorEvalMonitor as VectorEvalMonitor
 from ding.rollout.evaluation import seed_evaluation as seed_evaluation
 from ding.rollout.evaluation_result import EvaluationResult as EvaluationResult
+from ding.rollout.foreign_envs import ForeignManager as ForeignManager
+from ding.rollout.foreign_envs import as_manager as as_manager
 from ding.rollout.players import Game as Game
 from ding.rollout.players import VectorStep as VectorStep
 from ding.rollout.players import as_policies as as_policies

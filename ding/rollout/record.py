@@ -27,6 +27,7 @@ from ding.rollout.players import VectorStep
 from ding.rollout.trajectory_store import TrajectoryStore
 from ding.torch_utils.data_helper import to_tensor_transitions
 from ding.utils import allreduce_data, get_world_size
+from ding.utils.nested import plain_tree
 
 INF = float("inf")
 
@@ -201,7 +202,7 @@ class Segments:
         output = step.output.to_dict() if isinstance(step.output, EnvBatch) else step.output
         transitions = []
         for env_id, timestep in step.timesteps.normalised().items():
-            transition = self._policy.process_transition(obs[env_id], output[env_id], timestep)
+            transition = plain_tree(self._policy.process_transition(obs[env_id], output[env_id], timestep))
             for key, value in extra.items():
                 transition[key] = value[env_id] if isinstance(value, (list, np.ndarray)) else value
             transitions.append(copy.deepcopy(transition) if self._copies else transition)

@@ -42,7 +42,8 @@ def plain_tree(value: Any) -> Any:
     """
     if isinstance(value, Mapping) or not hasattr(value, "json"):
         return value
-    return value.json()
+    tree = value.json()
+    return tree if isinstance(tree, Mapping) else value
 
 
 def iter_nested(data: object) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 import os
 from typing import Protocol, runtime_checkable
 
-from ding.data.roles import LearnMode, attribute_of
+from ding.data.roles import LearnMode, attribute_of, only_declared
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles, plays
 from ding.framework.task import Role, current_task
@@ -38,6 +38,7 @@ class CkptSaver:
     def __init__(
         self, policy: HasLearnMode | LearnMode, save_dir: str, train_freq: int | None = None, save_finish: bool = True
     ) -> None:
+        policy = only_declared(policy, {"learn_mode"})
         self.policy = policy.learn_mode if isinstance(policy, HasLearnMode) else policy
         self.train_freq = train_freq
         self.save_finish = save_finish

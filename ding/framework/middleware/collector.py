@@ -5,7 +5,7 @@ from typing import Any
 
 from easydict import EasyDict
 
-from ding.data.roles import CollectMode, EnvManager
+from ding.data.roles import CollectMode, EnvManager, only_declared
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware._seeding import seed_collector_envs
@@ -14,6 +14,7 @@ from ding.framework.middleware.trees import TreeMode, TreePolicy
 from ding.framework.task import Role
 from ding.policy import get_random_policy
 from ding.policy.action_kind import check_collect_mode
+from ding.rollout import as_manager
 
 
 @for_roles(Role.COLLECTOR)
@@ -32,8 +33,8 @@ class StepCollector:
 
     def __init__(self, cfg: EasyDict, policy: CollectMode, env: EnvManager, random_collect_size: int = 0) -> None:
         self.cfg = cfg
-        self.policy = policy
-        self.env = env
+        self.policy = policy = only_declared(policy)
+        self.env = env = as_manager(env)
         self.random_collect_size = random_collect_size
         check_collect_mode(cfg.policy, policy, env)
         seed_collector_envs(env, cfg.seed)
@@ -86,8 +87,8 @@ class EpisodeCollector:
 
     def __init__(self, cfg: EasyDict, policy: CollectMode, env: EnvManager, random_collect_size: int = 0) -> None:
         self.cfg = cfg
-        self.policy = policy
-        self.env = env
+        self.policy = policy = only_declared(policy)
+        self.env = env = as_manager(env)
         self.random_collect_size = random_collect_size
         check_collect_mode(cfg.policy, policy, env)
         seed_collector_envs(env, cfg.seed)

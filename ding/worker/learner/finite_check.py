@@ -35,7 +35,8 @@ class FiniteCheck:
     """
 
     def __init__(self, policy: LearnMode, folder: str) -> None:
-        cfg = attribute_of(policy, "cfg") or {}
+        found = attribute_of(policy, "cfg")
+        cfg: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
         self._mode = cfg.get("learn", {}).get("on_nonfinite", "raise")
         check_choice("policy.learn.on_nonfinite", self._mode, ON_NONFINITE)
         self._folder = folder

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ding.data import EnvBatch, Row, TransitionBatch, is_batched
-from ding.data.roles import CollectMode, EnvManager, Samples, Transition
+from ding.data.roles import ByEnv, CollectMode, EnvManager, Samples, Transition, only_declared
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._seeding import seed_collector_envs
 from ding.framework.middleware.trees import as_tree
@@ -19,6 +19,7 @@ from ding.rollout import (
     Segments,
     Sent,
     VectorStepper,
+    as_manager,
     as_network_input,
     as_policies,
     records,
@@ -29,6 +30,7 @@ from ding.torch_utils import to_ndarray, to_tensor
 logger = logging.getLogger(__name__)
 
 Collect = Callable[[OnlineRLContext], None]
+Transform = Callable[[ByEnv], ByEnv]
 
 
 class TransitionList:
@@ -109,7 +111,7 @@ class CountedRollout:
             [Segments(self.env.env_num, policy, self._length) if records(policy) else None for policy in policies],
             self._episodes,
             Game(len(policies)) if len(policies) > 1 else None,
-            None if all(is_batched(policy.forward) for policy in policies) else as_network_input,
+            None if all(is_batched(policy.forward) for policy in policies) else _policy_input(*policies),
             log=logger.info,
         )
 
@@ -185,8 +187,9 @@ def inferencer(seed: int, policy: CollectMode, env: EnvManager) -> Collect:
         policy: the collect mode of a policy; it gets tensors.
         env: env manager.
     """
+    env = as_manager(env)
     seed_collector_envs(env, seed)
-    stepper = VectorStepper(v1_interface(env), [policy], transform=as_network_input)
+    stepper = VectorStepper(v1_interface(env), [only_declared(policy)], transform=_policy_input(policy))
 
     def infer(ctx: OnlineRLContext) -> None:
         if env.closed:
@@ -213,7 +216,7 @@ def rolloutor(
         transitions: where the transitions go.
         collect_print_freq: train iterations between two summaries in the log.
     """
-    counted = CountedRollout(policy, env, length=1, print_freq=collect_print_freq)
+    counted = CountedRollout(only_declared(policy), as_manager(env), length=1, print_freq=collect_print_freq)
     rollout = counted.rollout
 
     def roll(ctx: OnlineRLContext) -> None:
@@ -229,6 +232,20 @@ def rolloutor(
         counted.count(ctx)
 
     return roll
+
+
+def _policy_input(*policies: CollectMode) -> Transform:
+    """What makes the input of policies: observations as a network takes them, with attributes where a policy gets them
+    one by one.
+    """
+    if all(is_batched(policy.forward) for policy in policies):
+        return as_network_input
+
+    def rows(obs: ByEnv) -> ByEnv:
+        given = as_network_input(obs)
+        return {env_id: as_tree(row) for env_id, row in given.items()}
+
+    return rows
 
 
 def readable(transitions: Samples) -> Samples:

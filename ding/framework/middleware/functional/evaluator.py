@@ -9,7 +9,7 @@ import numpy as np
 from easydict import EasyDict
 from torch.utils.data import DataLoader, Dataset
 
-from ding.data.roles import EnvManager, EvalMode
+from ding.data.roles import EnvManager, EvalMode, only_declared
 from ding.framework.context import OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware.trees import TreeMode, TreePolicy
@@ -18,6 +18,7 @@ from ding.rollout import (
     WARN_STEPS,
     EvaluationRunner,
     VectorEvalMonitor,
+    as_manager,
     episode_return,
     seed_evaluation,
     v1_interface,
@@ -54,6 +55,7 @@ def interaction_evaluator(
     Raises:
         TypeError: by the middleware: the context is that of no training.
     """
+    env, policy = as_manager(env), only_declared(policy)
     seed_evaluation(env, cfg.seed)
     name = "/".join(f"{key}({value})" for key, value in kwargs.items())
     due = _every(cfg.policy.eval.evaluator.eval_freq)

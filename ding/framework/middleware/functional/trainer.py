@@ -9,7 +9,7 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data import TransitionBatch
-from ding.data.roles import LearnMode, attribute_of
+from ding.data.roles import LearnMode, attribute_of, only_declared
 from ding.framework.context import Context, OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role
@@ -68,7 +68,7 @@ def multistep_trainer(policy: LearnMode, log_freq: int = 100) -> Train:
     """
     last_log_iter = -1
     check = FiniteCheck(policy, "nonfinite")
-    device = getattr(policy, "_device", None) or attribute_of(policy, "device", "cpu")
+    device = getattr(only_declared(policy), "_device", None) or attribute_of(policy, "device", "cpu")
 
     def train(ctx: Any) -> None:
         nonlocal last_log_iter

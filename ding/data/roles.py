@@ -19,7 +19,7 @@ Shapes: N is the number of environments of a call, B the number of samples of a 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 Transition: TypeAlias = dict[str, Any]
 """One step of one environment, or one training sample: field name -> value."""
@@ -56,7 +56,7 @@ def attribute_of(policy: object, name: str, default: Any = None) -> Any:
     required of it but what is called.
     """
     try:
-        return only_declared(policy).get_attribute(name)
+        return only_declared(policy).get_attribute(name)  # type: ignore[attr-defined]
     except (AttributeError, KeyError, NotImplementedError):
         return default
 
@@ -202,6 +202,8 @@ class Writer(Protocol):
 
 
 # A mock answers to every name, so that what is optional of an object would be found on it.
+Thing = TypeVar("Thing")
+
 _MOCKS = "unittest.mock"
 # What is called of any collect, eval or learn mode.
 MODE_METHODS = frozenset({"forward", "process_transition", "reset"})
@@ -212,9 +214,9 @@ def is_mock(thing: object) -> bool:
     return any(cls.__module__ == _MOCKS for cls in type(thing).__mro__)
 
 
-def only_declared(thing: Any, needed: Collection[str] = MODE_METHODS) -> Any:
+def only_declared(thing: Thing, needed: Collection[str] = MODE_METHODS) -> Thing:
     """Return ``thing``; of a mock a view that has only what was set on it, what its class defines, and ``needed``."""
-    return _Declared(thing, needed) if is_mock(thing) else thing
+    return cast(Thing, _Declared(thing, needed)) if is_mock(thing) else thing
 
 
 class _Declared:

@@ -5,7 +5,7 @@ Spaces, of gymnasium or of the old gym, are distinguished by class name, so that
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, NoReturn, Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from easydict import EasyDict
 from gymnasium import spaces
 
 from ding.data import EnvBatch, batched, is_batched
-from ding.data.roles import CollectMode
+from ding.data.roles import CollectMode, Samples
 from ding.envs.env.actions import ActionMapping
 from ding.envs.env.spaces import map_space
 from ding.policy._acting import modes
@@ -230,12 +230,12 @@ def _reset_nothing(data_id: list[int] | None = None) -> None:
     """A random policy has no state."""
 
 
-def _unchanged(transitions: Any) -> Any:
+def _unchanged(transitions: Samples) -> Samples:
     """The train samples of a policy that does not make them."""
     return transitions
 
 
-def _no_attribute(name: str) -> Any:
+def _no_attribute(name: str) -> NoReturn:
     """The settings of a policy that has none.
 
     Raises:

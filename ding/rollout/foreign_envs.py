@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from ding.data import BaseEnvTimestep
-from ding.data.columns import num_rows, row_list
+from ding.data.columns import Columns, num_rows, row_list
 from ding.data.roles import ByEnv, EnvManager, only_declared
 from ding.envs.env_manager._abstract import AbstractEnvManager
 from ding.utils.nested import plain_tree
@@ -25,11 +25,10 @@ def as_manager(env: EnvManager) -> EnvManager:
     kind = type(env)
     if isinstance(env, AbstractEnvManager) or hasattr(kind, "run_view") or hasattr(kind, "as_dict_form"):
         return env
-    manager: Any = ForeignManager(only_declared(env, _NEEDED))
+    manager = ForeignManager(only_declared(env, _NEEDED))
     if not hasattr(manager, "launch"):
         raise TypeError(f"expected an env manager (see ding.envs.create_env_manager), found {kind.__name__}")
-    result: EnvManager = manager
-    return result
+    return cast(EnvManager, manager)
 
 
 class ForeignManager:
@@ -39,7 +38,7 @@ class ForeignManager:
     ``reward``, ``done``, ``info`` and ``env_id``. Everything else is the manager's own.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: EnvManager) -> None:
         self._env = env
         self._by_id: bool | None = None
 
@@ -57,14 +56,13 @@ class ForeignManager:
         if self._look(obs):
             by_id: ByEnv = obs
             return by_id
-        columns: Any = dict(obs) if isinstance(obs, Mapping) else obs
+        columns: Columns = dict(obs) if isinstance(obs, Mapping) else obs
         return dict(enumerate(row_list(columns, num_rows(columns))))
 
-    def step(self, actions: ByEnv) -> Any:
+    def step(self, actions: ByEnv) -> Mapping[int, BaseEnvTimestep]:
         """Do one step; returns timesteps by env id."""
-        if not self.steps_together:
-            return self._env.step(actions)
-        steps = self._env.step(list(actions.values()))
+        steps: Mapping[int, BaseEnvTimestep] | Sequence[object]
+        steps = self._env.step(list(actions.values()) if self.steps_together else actions)
         return steps if isinstance(steps, Mapping) else dict(map(_timestep, steps))
 
     def _look(self, obs: Any) -> bool:
@@ -87,5 +85,5 @@ def _timestep(step: Any) -> tuple[int, BaseEnvTimestep]:
 _FIELDS = ("obs", "reward", "done", "info")
 
 
-def _number(value: Any) -> Any:
-    return np.asarray(value).reshape(-1)[0]
+def _number(value: Any) -> float:
+    return float(np.asarray(value).reshape(-1)[0])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from easydict import EasyDict
 from torch import nn
 
 from ding.model.common.head import DiscreteHead, RegressionHead
@@ -79,9 +79,7 @@ class ContinuousQAC(ActorCriticModes):
         actor_options = (actor_head_hidden_size, actor_head_layer_num, activation, norm_type)
         if action_space == "hybrid":
             types, args = hybrid_widths(action_shape)
-            sizes: Any = copy.copy(action_shape)  # of the same kind, so that parts are attributes of an EasyDict
-            sizes.update(action_type_shape=types, action_args_shape=args)
-            self.action_shape = sizes
+            self.action_shape = EasyDict(action_type_shape=types, action_args_shape=args)
             head = DiscreteHead(actor_head_hidden_size, types, actor_head_layer_num, activation, norm_type)
             self.actor_head: nn.Module = nn.ModuleList(
                 [

@@ -221,7 +221,7 @@ def test_trainers(with_constructor: bool) -> None:
 
 def test_a_multistep_trainer_uses_the_device_of_a_mock() -> None:
     policy = Mock()
-    policy._device = "cpu"
+    policy.get_attribute.side_effect = {"device": "cpu"}.__getitem__
     policy.forward.side_effect = lambda data: [{"total_loss": 0.1}] * 3
     ctx = OnlineRLContext(train_data={"obs": torch.zeros(2)})
     multistep_trainer(policy)(ctx)

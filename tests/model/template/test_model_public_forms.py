@@ -70,7 +70,7 @@ def test_an_autoencoder_returns_its_input() -> None:
 
 def _joint(kind: str, **options: Any) -> torch.nn.Module:
     sizes = {"agent_num": 3, "obs_shape": 4, "global_obs_shape": 6, "action_shape": 2, "hidden_size_list": [8, 8]}
-    return create_model({"type": kind, **sizes, **options})
+    return create_model({"type": kind, "import_names": [f"ding.model.template.{kind}"], **sizes, **options})
 
 
 @pytest.mark.parametrize("kind", ["qmix", "wqmix", "qtran", "madqn", "collaq", "coma"])

@@ -356,7 +356,7 @@ def plain_values(value: object) -> Any:
     return map_nested(_plain, value)
 
 
-def _plain(leaf: object) -> Any:
+def _plain(leaf: object) -> object:
     if isinstance(leaf, (torch.Tensor, np.ndarray)):
         size = leaf.numel() if isinstance(leaf, torch.Tensor) else leaf.size
         return leaf.item() if size == 1 else leaf.tolist()

@@ -299,7 +299,7 @@ class ScriptedEnvManager:
         return obs if self._num_players == 1 else [obs + 100 * player for player in range(self._num_players)]
 
     @property
-    def ready_obs(self) -> Any:
+    def ready_obs(self) -> Mapping[int, Any]:
         """Observations of the envs that wait for an action."""
         ready = {env_id: self.observation(env_id) for env_id in range(self.env_num) if env_id not in self._broken}
         return EnvBatch.from_dict(ready) if self._in_columns else ready
@@ -309,7 +309,7 @@ class ScriptedEnvManager:
         """Frames uint8 ``[2, 3, 1]``, filled with the step."""
         return {env_id: np.full((2, 3, 1), self._time[env_id], dtype=np.uint8) for env_id in self.ready_obs}
 
-    def step(self, actions: Mapping[int, Any]) -> Any:
+    def step(self, actions: Mapping[int, Any]) -> Mapping[int, Any]:
         """One step of each of the given envs."""
         if not actions:
             raise AssertionError("step() needs at least one action")

@@ -98,7 +98,7 @@ def obs_shape_of(space: "spaces.Space[Any]") -> Any:
     return map_leaves(_shape_of, tree_of(space, tuples=False))
 
 
-def _shape_of(space: "spaces.Space[Any]") -> Any:
+def _shape_of(space: "spaces.Space[Any]") -> int | list[int]:
     shape = list(space.shape or ())
     return shape[0] if len(shape) == 1 else shape
 

@@ -80,7 +80,7 @@ def _greedy(output: Mapping[str, Any]) -> torch.Tensor:
     return _best(output["logit"], output.get("action_mask"))
 
 
-def _part(output: Mapping[str, Any], *names: str) -> Any:
+def _part(output: Mapping[str, Any], *names: str) -> torch.Tensor:
     """A part of the logit.
 
     Raises:
@@ -91,12 +91,12 @@ def _part(output: Mapping[str, Any], *names: str) -> Any:
         if not isinstance(part, Mapping):
             raise KeyError(name)
         part = part[name]
-    return part
+    found: torch.Tensor = part
+    return found
 
 
 def _mean(output: Mapping[str, Any]) -> torch.Tensor:
-    mean: torch.Tensor = _part(output, "mu")
-    return mean
+    return _part(output, "mu")
 
 
 def _squashed_mean(output: Mapping[str, Any]) -> torch.Tensor:
@@ -112,8 +112,9 @@ def _squashed_first_of_pair(output: Mapping[str, Any]) -> torch.Tensor:
     return torch.tanh(_first_of_pair(output))
 
 
-def _action(output: Mapping[str, Any]) -> Any:
-    return output["action"]
+def _action(output: Mapping[str, Any]) -> torch.Tensor:
+    action: torch.Tensor = output["action"]
+    return action
 
 
 def _hybrid(output: Mapping[str, Any]) -> dict[str, torch.Tensor]:

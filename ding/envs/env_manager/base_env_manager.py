@@ -193,7 +193,7 @@ class BaseEnvManager(AbstractEnvManager):
     # steps
 
     @property
-    def ready_obs(self) -> Any:
+    def ready_obs(self) -> EnvBatch:
         """Observations of the envs that wait for an action: an ``EnvBatch`` env id -> observation."""
         ids = self._life.ready_array
         if self._ready is None or self._ready.env_ids is not ids:

@@ -196,7 +196,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
         return list(self._ready())
 
     @property
-    def ready_obs(self) -> Any:
+    def ready_obs(self) -> EnvBatch:
         """Observations of the envs that wait for an action: an ``EnvBatch`` env id -> observation."""
         self._check_open()
         if self._fleet.resetting:

@@ -163,7 +163,7 @@ class Launcher:
         """Return the state of every role."""
         return {name: process.snapshot() for name, process in self.roles.items()}
 
-    def announced(self, name: str) -> Any:
+    def announced(self, name: str) -> Mapping[str, Any] | None:
         """Return what a role announced last, or ``None``."""
         return self._peers.get(name)
 

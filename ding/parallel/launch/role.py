@@ -200,7 +200,7 @@ class RoleContext:
         with self._changed:
             return dict(self._peers)
 
-    def wait_for_peer(self, name: str, timeout_s: float) -> Any:
+    def wait_for_peer(self, name: str, timeout_s: float) -> Mapping[str, Any] | None:
         """Return what the role ``name`` announced, waiting for its first announcement.
 
         Returns ``None`` when this process gets the signal to stop meanwhile.
@@ -218,7 +218,8 @@ class RoleContext:
                 if left_s <= 0:
                     raise TimeoutError(f"{self.name}: {name} did not announce itself within {timeout_s:g} s")
                 self._changed.wait(left_s)
-            return self._peers[name]
+            announced: Mapping[str, Any] | None = self._peers[name]
+            return announced
 
     def on_peer(self, callback: Callable[[str, Any], None]) -> None:
         """Call ``callback(name, data)`` in the reading thread for every announcement from now on."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from ding.data.roles import Samples
 from ding.utils import BUFFER_REGISTRY, Configurable
 
 P = ParamSpec("P")
@@ -35,7 +36,7 @@ class IBuffer(Configurable, ABC):
         """Take over what a learner found out about sampled elements, e.g. their priorities."""
 
     @abstractmethod
-    def sample(self, batch_size: int, cur_learner_iter: int) -> Any:
+    def sample(self, batch_size: int, cur_learner_iter: int) -> Samples | None:
         """Draw ``batch_size`` elements; ``None`` when there are not enough."""
 
     @abstractmethod

@@ -13,7 +13,7 @@ import numpy as np, torch
 from ding.data import TransitionBatch
 from ding.worker import NaiveReplayBuffer
 
-ROWS, PUSH = 8000, 50
+ROWS, PUSH = 4000, 50
 
 def resident():
     with open("/proc/self/statm") as file:

@@ -29,10 +29,10 @@ def reward_code(reward: object) -> int:
     return AS_COLUMN
 
 
-def coded_reward(value: float, code: int) -> Any:
+def coded_reward(value: float, code: int) -> float | np.ndarray | list[float]:
     """The reward of a value and a code other than ``AS_COLUMN``."""
     form, position = divmod(code - 1, len(_TYPES))
-    number = _TYPES[position](value)
+    number: float = _TYPES[position](value)
     if form == 0:
         return number
     return [number] if form == 3 else np.array([number] if form == 2 else number)

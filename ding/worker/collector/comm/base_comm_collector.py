@@ -36,7 +36,7 @@ class BaseCommCollector(Configurable, ABC):
         return self._collector_uid
 
     @abstractmethod
-    def get_policy_update_info(self, path: str) -> Any:
+    def get_policy_update_info(self, path: str) -> dict[str, Any] | None:
         """The newest version of the policy ``path``: a state dict with the key ``iter``, or ``None``."""
 
     @abstractmethod

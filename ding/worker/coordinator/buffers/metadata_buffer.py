@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ding.data import TransitionBatch
-from ding.data.roles import Writer
+from ding.data.roles import Samples, Writer
 from ding.parallel.planes import check_id
 from ding.worker.coordinator.buffers.limits import SampleBudget, admitted
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
@@ -219,7 +219,7 @@ class MetadataBuffer(ChunkHolder):
         """Take metas of the classic form; see :meth:`AdvancedReplayBuffer.push`."""
         self.rows.push(data, cur_collector_envstep)
 
-    def sample(self, batch_size: int, cur_learner_iter: int) -> Any:
+    def sample(self, batch_size: int, cur_learner_iter: int) -> Samples | None:
         """Draw metas of the classic form; see :meth:`AdvancedReplayBuffer.sample`."""
         return self.rows.sample(batch_size, cur_learner_iter)
 

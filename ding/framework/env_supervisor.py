@@ -120,6 +120,8 @@ class EnvSupervisor(Supervisor):
         self._ready: dict[int, Any] = {}
         # Of calls without a reply: the env, the method, and until when it may come.
         self._open: dict[str | None, tuple[int, str, float | None]] = {}
+        # Envs whose last call has taken too long: they answer no other meanwhile.
+        self._stuck: set[int] = set()
 
     # ------------------------------------------------------------------ facts
 
@@ -321,10 +323,11 @@ class EnvSupervisor(Supervisor):
         """
         if self.closed:
             return
-        payloads = [SendPayload(env_id, method="close") for env_id in range(self._env_num)]
+        payloads = [SendPayload(env_id, method="close") for env_id in range(self._env_num) if env_id not in self._stuck]
         for payload in payloads:
             self.send(payload)
-        self.recv_all(payloads, ignore_err=True, timeout=_CLOSE_TIMEOUT_S if timeout is None else timeout)
+        if payloads:
+            self.recv_all(payloads, ignore_err=True, timeout=_CLOSE_TIMEOUT_S if timeout is None else timeout)
         super().shutdown(timeout)
         self._forget()
 
@@ -373,6 +376,7 @@ class EnvSupervisor(Supervisor):
                 if waits == timeout and waits != left:
                     raise
                 return self._expired(min(ends))
+            self._stuck.discard(reply.proc_id)
             if reply.req_id in self._open:  # else it came after its time
                 del self._open[reply.req_id]
                 return reply
@@ -381,6 +385,7 @@ class EnvSupervisor(Supervisor):
     def _expired(self, end: float) -> RecvPayload:
         req_id = next(one for one, (*_, until) in self._open.items() if until == end)
         env_id, method, _ = self._open.pop(req_id)
+        self._stuck.add(env_id)
         error = TimeoutError(f"{method} of env {env_id} took longer than {self._timeouts[method]} s")
         return RecvPayload(env_id, req_id, method, err=error)
 

@@ -43,8 +43,8 @@ pendulum_sac_mbpo_config = dict(
         other=dict(replay_buffer=dict(type="naive", replay_buffer_size=100000)),
     ),
     world_model=dict(
-        train_freq=250,
-        eval_freq=250,
+        train_freq=500,
+        eval_freq=500,
         cuda=False,
         rollout_length_scheduler=dict(
             type="linear",
@@ -64,7 +64,7 @@ pendulum_sac_mbpo_config = dict(
             batch_size=64,
             holdout_ratio=0.1,
             max_epochs_since_update=5,
-            max_epochs=20,
+            max_epochs=120,
             deterministic_rollout=True,
         ),
         other=dict(

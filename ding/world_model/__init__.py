@@ -4,6 +4,7 @@ from ding.utils import WORLD_MODEL_REGISTRY
 from ding.utils.exports import lazy_exports, register_lazily
 
 _TYPES = {
+    "ddppo": "ddppo:DDPPOWorldMode",
     "mbpo": "mbpo:MBPOWorldModel",
 }
 for _alias, _target in _TYPES.items():

@@ -142,10 +142,7 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         """
         inputs = self._inputs(obs, action)
         outputs = torch.cat(
-            [
-                self._predict(self.ensemble_model, self._elites, part, keep_ensemble)
-                for part in inputs.split(batch_size, dim=-2)
-            ],
+            [self._labels(part, keep_ensemble) for part in inputs.split(batch_size, dim=-2)],
             dim=-2,
         )
         next_obs = outputs[..., 1:] + obs.to(outputs.device)
@@ -162,6 +159,10 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
             raise RuntimeError(f"{type(self).__name__} was made without an env, whose termination_fn its steps need")
         done: torch.Tensor = self.env.termination_fn(next_obs.flatten(0, -2))  # type: ignore[attr-defined]
         return done.reshape(next_obs.shape[:-1])
+
+    def _labels(self, inputs: torch.Tensor, keep_ensemble: bool) -> torch.Tensor:
+        """Predicted labels; see :meth:`_predict`."""
+        return self._predict(self.ensemble_model, self._elites, inputs, keep_ensemble)
 
     def _predict(
         self, network: EnsembleModel, elites: torch.Tensor, inputs: torch.Tensor, keep_ensemble: bool
@@ -194,16 +195,21 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         if samples is None:
             return None
         inputs, labels = self._table(samples)
-        with torch.no_grad():
-            mean, _ = self.ensemble_model(_for_all(self.scaler.transform(inputs), self.ensemble_size))
-        numbers = {
-            "eval_mse_loss": (mean - labels).square().mean(),
-            "eval_ensemble_mse_loss": (mean.mean(0) - labels).square().mean(),
-            "eval_model_variances": mean.var(0).mean(),
-        }
-        self._log("", numbers, envstep)
+        for prefix, network in self._networks().items():
+            with torch.no_grad():
+                mean, _ = network(_for_all(self.scaler.transform(inputs), self.ensemble_size))
+            numbers = {
+                "eval_mse_loss": (mean - labels).square().mean(),
+                "eval_ensemble_mse_loss": (mean.mean(0) - labels).square().mean(),
+                "eval_model_variances": mean.var(0).mean(),
+            }
+            self._log(prefix, numbers, envstep)
         self.last_eval_step = envstep
         return None
+
+    def _networks(self) -> dict[str, EnsembleModel]:
+        """The networks that learn, by what their tags begin with."""
+        return {"": self.ensemble_model}
 
     def train(self, env_buffer: Buffer | bool = True, envstep: int = 0, train_iter: int = 0) -> Any:
         """Learn from all transitions of ``env_buffer``; a bool switches the mode, as ``nn.Module.train`` does.
@@ -230,9 +236,13 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         return torch.cat([obs, action], 1), torch.cat([reward[:, :1], next_obs - obs], 1)
 
     def _fit(
-        self, network: EnsembleModel, inputs: torch.Tensor, labels: torch.Tensor
+        self, network: EnsembleModel, inputs: torch.Tensor, labels: torch.Tensor, regulariser: Any = None
     ) -> tuple[list[int], dict[str, torch.Tensor]]:
-        """Train a network, and return its elites and what to log. The scaler is fitted to the inputs before."""
+        """Train a network, and return its elites and what to log. The scaler is fitted to the inputs before.
+
+        Args:
+            regulariser: makes the steps, see :meth:`_epoch`.
+        """
         held_out = int(len(inputs) * self.holdout_ratio)
         if not 1 <= held_out < len(inputs):
             raise ConfigValueError(
@@ -246,7 +256,7 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         epochs_since_update = epochs = 0
         while epochs == 0 or (epochs < self.max_epochs and epochs_since_update <= self.max_epochs_since_update):
             epochs += 1
-            mse = self._epoch(network, inputs[held_out:], labels[held_out:])
+            numbers = self._epoch(network, inputs[held_out:], labels[held_out:], regulariser)
             errors = _errors(network, held_inputs, labels[:held_out])
             epochs_since_update = 0 if best.note(errors) else epochs_since_update + 1
         if not bool(torch.isfinite(errors).all()):
@@ -254,24 +264,31 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         best.restore()
         order = best.errors.argsort()
         ranked = best.errors[order]
-        numbers = {"mse_loss": mse, "curr_holdout_mse_loss": errors.mean(), "best_holdout_mse_loss": ranked.mean()}
+        numbers |= {"curr_holdout_mse_loss": errors.mean(), "best_holdout_mse_loss": ranked.mean()}
         places = {"top": 0, "middle": len(ranked) // 2, "bottom": -1}
         numbers |= {f"{name}_holdout_mse_loss": ranked[place] for name, place in places.items()}
         return order[: self.elite_size].tolist(), numbers
 
-    def _epoch(self, network: EnsembleModel, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Go through all rows once, each network in an order of its own; returns the mean squared error, 0-d."""
+    def _epoch(
+        self, network: EnsembleModel, inputs: torch.Tensor, labels: torch.Tensor, regulariser: Any
+    ) -> dict[str, torch.Tensor]:
+        """Go through all rows once, each network in an order of its own; returns means to log.
+
+        Args:
+            regulariser: ``regulariser(start, loss)`` makes the step on the loss of the batch that begins at row
+                ``start``, and returns further numbers; ``None``: the network makes it on the loss alone.
+        """
         table = torch.cat([inputs, labels], 1)
         orders = torch.rand(self.ensemble_size, len(table), device=table.device).argsort(1)
-        errors = []
+        logs: list[dict[str, torch.Tensor]] = []
         for start in range(0, len(table), self.batch_size):
             rows = table[orders[:, start : start + self.batch_size]]
             batch, targets = rows[..., : inputs.shape[1]], rows[..., inputs.shape[1] :]
             mean, logvar = network(batch, ret_log_var=True)
             loss, mse = network.loss(mean, logvar, targets)
-            network.train(loss)
-            errors.append(mse.detach())
-        return torch.stack(errors).mean()
+            more = network.train(loss) if regulariser is None else regulariser(start, loss)
+            logs.append({"mse_loss": mse.detach().mean(), **(more or {})})
+        return {name: torch.stack([one[name] for one in logs]).mean() for name in logs[0]}
 
     def _log(self, prefix: str, numbers: Mapping[str, torch.Tensor], envstep: int) -> None:
         values = {name: float(value) for name, value in numbers.items()}

@@ -58,7 +58,9 @@ def transitions(count):
 
 
 class InOrder:
-    """A buffer that gives its oldest transitions."""
+    """A buffer that gives its oldest transitions; those of a range only where ``newest`` is set."""
+
+    newest = True
 
     def __init__(self, count):
         self.samples = transitions(count)
@@ -69,5 +71,5 @@ class InOrder:
 
     def sample(self, size, train_iter, sample_range=None, replace=False):
         self.ranges.append(sample_range)
-        found = self.samples if sample_range is None else self.samples[sample_range]
+        found = self.samples[sample_range] if self.newest and sample_range is not None else self.samples
         return found[:size]

@@ -144,6 +144,27 @@ class EnsembleModel(nn.Module):
         logvar = self.min_logvar + functional.softplus(logvar - self.min_logvar)
         return mean, logvar if ret_log_var else torch.exp(logvar)
 
+    def derivative(self, x: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+        """Return how the mean changes along directions: ``J(x) v``, with gradients to the weights.
+
+        Args:
+            x: ``[E, B, D]``, scaled.
+            directions: ``[E, B, K, D]``, K for each row.
+
+        Returns:
+            ``[E, B, K, L]``.
+        """
+        shape = directions.shape
+        along = directions.flatten(1, 2)
+        for layer in (self.nn1, self.nn2, self.nn3, self.nn4):
+            raw = layer(x)
+            gate = torch.sigmoid(raw)
+            x = raw * gate
+            slope = gate + x * (1 - gate)
+            along = (along @ layer.weight).unflatten(1, shape[1:3]).mul(slope.unsqueeze(2)).flatten(1, 2)
+        output: torch.Tensor = along @ self.nn5.weight[..., : self.output_dim]
+        return output.view(*shape[:3], self.output_dim)
+
     def loss(self, mean: torch.Tensor, logvar: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the negative log-likelihood, but for a factor and a constant, and the squared errors.
 

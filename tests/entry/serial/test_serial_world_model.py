@@ -148,7 +148,7 @@ def test_what_is_wrong_is_named():
         serial_pipeline(config("mbsac"), max_env_step=400)
 
 
-@pytest.mark.parametrize("name", ["sac_mbpo", "mbsac_mbpo", "stevesac_mbpo"])
+@pytest.mark.parametrize("name", ["sac_mbpo", "sac_ddppo", "mbsac_mbpo", "stevesac_mbpo"])
 def test_some_passes_of_the_configs(name):
     main, create = read_config(FOLDER / f"pendulum_{name}_config.py")
     main.exp_name = "e"

@@ -110,10 +110,9 @@ class ContinuousQAC(ActorCriticModes):
         features = self.actor_encoder(obs)
         if isinstance(self.actor_head, nn.ModuleList):
             types, args = self.actor_head
-            return {
-                "logit": run_head(types, features)["logit"],
-                "action_args": actor_output(args, features)["action"].reshape(len(features), -1),
-            }
+            # Not by ``len``, which would fix the number of rows of an exported network.
+            action_args = actor_output(args, features)["action"].reshape(features.shape[0], -1)
+            return {"logit": run_head(types, features)["logit"], "action_args": action_args}
         return actor_output(self.actor_head, features)
 
     def compute_first_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

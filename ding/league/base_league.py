@@ -99,6 +99,16 @@ class BaseLeague(Configurable, ABC):
         """Ids of the players that learn."""
         return [player.player_id for player in self.active_players]
 
+    def only_learning_player(self) -> ActivePlayer:
+        """Return the first active player, for a run that trains one; a warning names the others."""
+        first, *others = self.active_players
+        if others:
+            names = ", ".join(player.player_id for player in others)
+            log.warning(
+                "only %s learns in this run, of the active players of its league; not: %s", first.player_id, names
+            )
+        return first
+
     @property
     def active_players_ckpts(self) -> list[str]:
         """Files of their weights."""

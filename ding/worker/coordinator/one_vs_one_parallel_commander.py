@@ -51,7 +51,7 @@ class OneVsOneCommander(SoloCommander):
         self._weights = own.get("weights", "file")
         league["path_policy"] = self._path_policy
         self._league = create_league(league, self._snapshot_weights)
-        self._active_player = self._league.active_players[0]
+        self._active_player = self._league.only_learning_player()
         self._current_player_id: dict[str, list[str]] = {}
         # Task of an evaluation -> the opponent of the env in it.
         self._eval_opponents: dict[str, str] = {}

@@ -73,7 +73,7 @@ class LeagueSerialCollector(SerialCollector):
         self._folder = os.path.join(exp_name, "league")
         self._snapshot: CollectMode | EvalMode | None = None
         self._league = self._own_league(cfg) if league is None else league
-        self._player = self._league.active_players_ids[0] if player_id is None else player_id
+        self._player = self._league.only_learning_player().player_id if player_id is None else player_id
         super().__init__(cfg, env, policy, tb_logger, exp_name, instance_name)
 
     def _own_league(self, cfg: EasyDict) -> BaseLeague:

@@ -119,6 +119,15 @@ def test_a_state_is_taken_up():
     assert len(other.collect(2, train_iter=22)) == 5
 
 
+def test_players_that_do_not_learn_are_named(caplog):
+    made(league={"active_players": {"naive_sp_player": 2}})
+    assert "only naive_sp_player_default_0 learns in this run" in caplog.text
+    assert "not: naive_sp_player_default_1" in caplog.text
+    caplog.clear()
+    made()
+    assert "learns in this run" not in caplog.text
+
+
 def test_mistakes():
     with pytest.raises(ValueError, match=r"collector\.frozen_players='greedy' is unknown"):
         made(frozen_players="greedy")

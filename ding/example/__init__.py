@@ -29,7 +29,7 @@ SCRIPTS = {
         for name in (
             *("cql", "d4pg", "ddpg", "dqn", "dqn_eval", "dqn_frozen_lake", "dqn_her", "dqn_nstep", "dqn_per"),
             *("dqn_rnd", "dt", "edac", "impala", "mappo", "masac", "pdqn", "ppg_offpolicy", "ppo", "ppo_offpolicy"),
-            *("ppo_with_complex_obs", "r2d2", "sac", "sqil", "sql", "td3"),
+            *("ppo_with_complex_obs", "qgpo", "r2d2", "sac", "sqil", "sql", "td3"),
         )
     },
 }

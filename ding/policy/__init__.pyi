@@ -118,6 +118,7 @@ from ding.policy.ppo import PPOPolicy as PPOPolicy
 from ding.policy.ppo import PPOSTDIMPolicy as PPOSTDIMPolicy
 from ding.policy.ppof import PPOFPolicy as PPOFPolicy
 from ding.policy.ppof_command import PPOFCommandModePolicy as PPOFCommandModePolicy
+from ding.policy.qgpo import QGPOPolicy as QGPOPolicy
 from ding.policy.qmix import QMIXPolicy as QMIXPolicy
 from ding.policy.qrdqn import QRDQNPolicy as QRDQNPolicy
 from ding.policy.qtran import QTRANPolicy as QTRANPolicy

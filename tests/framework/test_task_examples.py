@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,15 @@ def test_a_few_iterations_on_a_data_set(name) -> None:
     naive_save([[{key: value[i] for key, value in columns.items()} for i in range(64)]], f"{folder}/episodes")
     ctx = run(name, 0, max_train_iter=3)
     assert ctx.train_iter == 4
+    assert ctx.trained_env_step > 0
+
+
+def test_a_few_iterations_of_guided_diffusion() -> None:
+    pytest.importorskip("h5py")
+    script = EXAMPLES.parent / "configs" / "point_mass" / "point_mass_data_generation.py"
+    runpy.run_path(str(script))["make_data"]("point_mass_data/point_mass-v0.hdf5", num_episodes=4)
+    ctx = run("qgpo", 0, max_train_iter=2)
+    assert ctx.train_iter == 3
     assert ctx.trained_env_step > 0
 
 

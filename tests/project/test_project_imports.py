@@ -33,7 +33,6 @@ IN_WORK = {
     "procedure cloning",
     "prompting of language models",
     "small helpers of DI-engine itself",
-    "the example of QGPO and its data set",
 }
 
 
@@ -109,11 +108,9 @@ def test_a_part_that_is_not_built_has_its_reason() -> None:
         ("from ding.policy import DREAMERPolicy", "model-based learning"),
         ("import ding.policy.mbpolicy.dreamer", "model-based learning"),
         ("from ding.policy.prompt_pg import PromptPGPolicy", "prompting of language models"),
-        ("from ding.model import QGPO", "QGPO"),
         ("from ding.model.template import HPT", "HPT"),
         ("from ding.entry import serial_pipeline_dreamer", "model-based learning"),
         ("import ding.hpc_rl", "hpc_rl"),
-        ("from ding.framework.middleware import qgpo_offline_data_fetcher", "QGPO"),
         ("from ding.framework.middleware.functional.logger import action_prob", "small helpers"),
         ("from ding.rl_utils.gae import shape_fn_gae", "hpc_rl"),
         ("from ding.utils.file_helper import save_file_ceph", "ceph"),

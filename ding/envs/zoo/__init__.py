@@ -26,6 +26,7 @@ MODULES = {
     "pendulum": "pendulum_env",
     "mbpendulum": "pendulum_env",
     "petting_zoo": "petting_zoo_env",
+    "point_mass": "point_mass_env",
     "taxi": "taxi_env",
 }
 """Type -> the module of this package that registers it."""

@@ -343,7 +343,7 @@ class IMPALAConvEncoder(nn.Module):
 class GaussianFourierProjectionTimeEncoder(nn.Module):
     """Sines and cosines of a time at fixed random frequencies (arXiv:2006.10739).
 
-    State: ``W`` ``[embed_dim // 2]``, drawn once and never trained.
+    State: ``W`` ``[embed_dim // 2]``, 2 pi times the frequencies, drawn once and never trained.
 
     Arguments:
         embed_dim: even number of features.
@@ -354,9 +354,9 @@ class GaussianFourierProjectionTimeEncoder(nn.Module):
         super().__init__()
         if embed_dim % 2:
             raise ValueError(f"embed_dim must be even, got {embed_dim}")
-        self.W = nn.Parameter(torch.randn(embed_dim // 2) * scale, requires_grad=False)
+        self.W = nn.Parameter(torch.randn(embed_dim // 2) * scale * 2 * math.pi, requires_grad=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Times ``[...]`` to features ``[..., embed_dim]``."""
-        phase = x.unsqueeze(-1) * self.W * (2 * math.pi)
+        phase = x.unsqueeze(-1) * self.W
         return torch.cat([phase.sin(), phase.cos()], dim=-1)

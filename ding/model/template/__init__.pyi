@@ -49,6 +49,7 @@ from ding.model.template.q_learning import RainbowDQN as RainbowDQN
 from ding.model.template.qac import ContinuousQAC as ContinuousQAC
 from ding.model.template.qac import DiscreteQAC as DiscreteQAC
 from ding.model.template.qac_dist import QACDIST as QACDIST
+from ding.model.template.qgpo import QGPO as QGPO
 from ding.model.template.qmix import Mixer as Mixer
 from ding.model.template.qmix import QMix as QMix
 from ding.model.template.qtran import QTran as QTran

@@ -28,6 +28,7 @@ from ding.torch_utils.network.normalization import build_normalization as build_
 from ding.torch_utils.network.popart import PopArt as PopArt
 from ding.torch_utils.network.res_block import ResBlock as ResBlock
 from ding.torch_utils.network.res_block import ResFCBlock as ResFCBlock
+from ding.torch_utils.network.res_block import TemporalSpatialResBlock as TemporalSpatialResBlock
 from ding.torch_utils.network.resnet import ResNet as ResNet
 from ding.torch_utils.network.resnet import resnet18 as resnet18
 from ding.torch_utils.network.rnn import GRU as GRU

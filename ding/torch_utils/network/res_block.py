@@ -86,3 +86,31 @@ class ResFCBlock(nn.Module):
         y = self.act(self.fc2(self.fc1(x)) + x)
         output: torch.Tensor = y if self.dropout is None else self.dropout(y)
         return output
+
+
+class TemporalSpatialResBlock(nn.Module):
+    """Two layers with a skip connection over ``[..., input_dim]``, the first one shifted by an embedding of time.
+
+    Arguments:
+        output_dim: features of the result; the skip connection is a linear layer where they differ.
+        t_dim: features of the embedding.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        t_dim: int = 128,
+        activation: nn.Module = nn.SiLU(),  # noqa: B008 - stateless, and part of the public signature
+    ) -> None:
+        super().__init__()
+        self.time_mlp = nn.Sequential(activation, nn.Linear(t_dim, output_dim))
+        self.dense1 = nn.Sequential(nn.Linear(input_dim, output_dim), activation)
+        self.dense2 = nn.Sequential(nn.Linear(output_dim, output_dim), activation)
+        same = input_dim == output_dim
+        self.modify_x: nn.Module = nn.Identity() if same else nn.Linear(input_dim, output_dim)
+
+    def forward(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        """``x [..., input_dim]`` and ``t [..., t_dim]`` to ``[..., output_dim]``."""
+        output: torch.Tensor = self.dense2(self.dense1(x) + self.time_mlp(t)) + self.modify_x(x)
+        return output

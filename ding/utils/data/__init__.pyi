@@ -1,3 +1,4 @@
+from ding.utils.data._energy_data import QGPOD4RLDataset as QGPOD4RLDataset
 from ding.utils.data.collate_fn import default_collate as default_collate
 from ding.utils.data.collate_fn import default_decollate as default_decollate
 from ding.utils.data.collate_fn import diff_shape_collate as diff_shape_collate

@@ -1,6 +1,7 @@
 """The configs that learn from data sets: some updates on made-up data; the slow ones reach their stop value."""
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import ding
 from ding.config import read_config
 from ding.data import columns_save
-from ding.entry import serial_pipeline_offline
+from ding.entry import serial_pipeline_bc, serial_pipeline_offline
 from ding.utils.data import naive_save
 
 FOLDER = Path(ding.__file__).parents[1] / "configs"
@@ -61,6 +62,20 @@ def test_some_updates(name):
     make_data(name, main.dataset.data_dir_prefix if episodes else main.policy.collect.data_path, episodes)
     serial_pipeline_offline((main, create), seed=0, max_train_iter=2, strict=True)
     assert json.loads(Path("e/result.json").read_text())["train_iter"] == 2
+
+
+@pytest.mark.parametrize("name", ["pd", "bc"])
+def test_some_updates_on_a_point_mass(name):
+    pytest.importorskip("h5py")
+    main, create = read_config(FOLDER / "point_mass" / f"point_mass_{name}_config.py")
+    make = runpy.run_path(str(FOLDER / "point_mass" / "point_mass_data_generation.py"))["make_data"]
+    assert len(make(main.policy.collect.data_path, num_episodes=4)) == 4
+    main.exp_name, main.env.evaluator_env_num, main.env.n_evaluator_episode = "e", 1, 1
+    main.env.max_step = 2
+    pipeline = serial_pipeline_bc if name == "bc" else serial_pipeline_offline
+    limit = {"max_iter": 1} if name == "bc" else {"max_train_iter": 2}
+    pipeline((main, create), seed=0, strict=True, **limit)
+    assert json.loads(Path("e/result.json").read_text())["train_iter"] >= 1
 
 
 @pytest.mark.slow

@@ -203,7 +203,12 @@ def test_time_encoder():
     t = torch.tensor([0.0, 0.5])
     out = encoder(t)
     assert out[0].tolist() == [0.0, 0.0, 1.0, 1.0]
-    assert torch.allclose(out[1, :2], torch.sin(math.pi * encoder.W), atol=1e-5)
+    assert torch.allclose(out[1, :2], torch.sin(0.5 * encoder.W), atol=1e-5)
+    # DI-engine's weights.
+    encoder = GaussianFourierProjectionTimeEncoder(6)
+    encoder.W.data.copy_(torch.tensor([0.5, -1.0, 2.0]))
+    expected = [0.0499792, -0.0998334, 0.198669, 0.99875, 0.995004, 0.980067]
+    assert encoder(torch.tensor(0.1)).tolist() == pytest.approx(expected, rel=1e-5)
     assert not encoder.W.requires_grad
     with pytest.raises(ValueError, match="even"):
         GaussianFourierProjectionTimeEncoder(3)

@@ -14,6 +14,10 @@ from ding.framework.middleware.functional.data_processor import data_pusher as d
 from ding.framework.middleware.functional.data_processor import offline_data_fetcher as offline_data_fetcher
 from ding.framework.middleware.functional.data_processor import offline_data_saver as offline_data_saver
 from ding.framework.middleware.functional.data_processor import offpolicy_data_fetcher as offpolicy_data_fetcher
+from ding.framework.middleware.functional.data_processor import qgpo_offline_data_fetcher as qgpo_offline_data_fetcher
+from ding.framework.middleware.functional.data_processor import (
+    qgpo_support_data_generator as qgpo_support_data_generator,
+)
 from ding.framework.middleware.functional.data_processor import sqil_data_pusher as sqil_data_pusher
 from ding.framework.middleware.functional.enhancer import her_data_enhancer as her_data_enhancer
 from ding.framework.middleware.functional.enhancer import nstep_reward_enhancer as nstep_reward_enhancer

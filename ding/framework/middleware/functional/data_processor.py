@@ -1,10 +1,12 @@
 """Data on its way: from collectors into buffers, and from buffers and data sets to the training."""
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
+import torch
 from easydict import EasyDict
 from torch.utils.data import DataLoader, Dataset
 
@@ -19,8 +21,15 @@ from ding.framework.middleware._roles import for_roles
 from ding.framework.middleware.trees import as_batch, as_dict
 from ding.framework.task import Role
 from ding.reward_model.sqil import with_rewards_of_imitation
-from ding.utils import one_time_warning
+from ding.utils import SeedTree, one_time_warning
 from ding.utils.data.dataset import offline_data_save_type
+from ding.utils.rows import num_rows
+
+if TYPE_CHECKING:
+    from ding.policy.qgpo import QGPOPolicy
+
+# States for which actions are drawn at once.
+_DRAWN_TOGETHER = 4096
 
 Buffers = Buffer | Sequence[tuple[Buffer, float]] | Mapping[str, Buffer]
 
@@ -218,6 +227,99 @@ def offline_data_fetcher(
         ctx.trained_env_step += len(ctx.train_data)
 
     return fetch
+
+
+class EnergyData(Protocol):
+    """A data set of QGPO, such as :class:`ding.utils.data.QGPOD4RLDataset`."""
+
+    states: torch.Tensor
+    next_states: torch.Tensor
+    fake_actions: torch.Tensor | None
+    fake_next_actions: torch.Tensor | None
+
+    def __len__(self) -> int:
+        """Return the number of transitions."""
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        """Return a transition."""
+
+
+@for_roles(Role.LEARNER)
+def qgpo_support_data_generator(
+    cfg: EasyDict, dataset: EnergyData, policy: "QGPOPolicy"
+) -> Callable[[OfflineRLContext], None]:
+    """Return a middleware that draws actions of the diffusion for all states of a data set, when energies learn.
+
+    It writes ``fake_actions`` and ``fake_next_actions``, float32 ``[N, M, A]``: once, when the diffusion has learned;
+    in each iteration, where energies begin before that. What is drawn follows from the seed and the iteration, so that
+    a run that resumes has the same actions.
+
+    Args:
+        cfg: ``seed``; ``policy.learn.behavior_policy_stop_training_iter`` (missing: never),
+            ``energy_guided_policy_begin_training_iter`` (missing: 0), ``M`` and ``diffusion_steps``.
+        dataset: has ``states`` and ``next_states``.
+        policy: its model draws.
+    """
+    learn = cfg.policy.learn
+    stop = learn.get("behavior_policy_stop_training_iter", math.inf)
+    begin = learn.get("energy_guided_policy_begin_training_iter", 0)
+    seeds, done = SeedTree(cfg.get("seed", 0)), False
+
+    def drawn(states: torch.Tensor) -> torch.Tensor:
+        chunks = np.array_split(np.arange(len(states)), len(states) // _DRAWN_TOGETHER + 1)
+        model = policy.learn_mode.get_attribute("model")
+        actions = [
+            model.sample(states[torch.from_numpy(places)], learn.M, learn.diffusion_steps, guidance_scale=0.0)
+            for places in chunks
+        ]
+        return torch.as_tensor(np.concatenate(actions), device=states.device)
+
+    def generate(ctx: OfflineRLContext) -> None:
+        nonlocal done
+        if ctx.train_iter < begin or done:
+            return
+        done = ctx.train_iter >= stop
+        devices = [dataset.states.device] if dataset.states.is_cuda else []
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(seeds.derived("qgpo", index=int(stop) if done else ctx.train_iter))
+            dataset.fake_actions, dataset.fake_next_actions = drawn(dataset.states), drawn(dataset.next_states)
+
+    return generate
+
+
+@for_roles(Role.LEARNER)
+def qgpo_offline_data_fetcher(
+    cfg: EasyDict, dataset: EnergyData, collate_fn: Callable[[list[Any]], Any] | None = lambda items: items
+) -> Callable[[OfflineRLContext], None]:
+    """Return a middleware that puts the next shuffled batch for QGPO into ``ctx.train_data``.
+
+    Batches have ``policy.learn.batch_size`` rows, and from ``energy_guided_policy_begin_training_iter`` on
+    ``batch_size_q``. Adds their size to ``trained_env_step``.
+
+    Args:
+        dataset: a map-style data set; with ``rows_at`` and ``collate_fn=None`` batches are drawn as columns.
+        collate_fn: makes a batch of a list of items; None: a dict of tensors ``[B, ...]``.
+    """
+    learn = cfg.policy.learn
+    begin = learn.get("energy_guided_policy_begin_training_iter", 0)
+    behaviour, energies = (_endless(dataset, int(learn[key]), collate_fn) for key in ("batch_size", "batch_size_q"))
+
+    def fetch(ctx: OfflineRLContext) -> None:
+        ctx.train_data = next(energies if ctx.train_iter >= begin else behaviour)
+        ctx.trained_env_step += num_rows(ctx.train_data) or 0
+
+    return fetch
+
+
+def _endless(dataset: EnergyData, batch_size: int, collate_fn: Callable[[list[Any]], Any] | None) -> Iterator[Any]:
+    """Yield the batches of one pass over a data set after the other, each in an order of its own."""
+    while True:
+        if collate_fn is None and hasattr(dataset, "rows_at"):
+            for places in torch.randperm(len(dataset)).split(batch_size):
+                yield dataset.rows_at(places)
+        else:
+            rows = cast("Dataset[Any]", dataset)
+            yield from DataLoader(rows, batch_size=batch_size, shuffle=True, collate_fn=collate_fn)
 
 
 def offline_data_saver(data_path: str, data_type: str = "hdf5") -> Callable[[OnlineRLContext], None]:

@@ -1,0 +1,1 @@
+"""Samplers of diffusion models in continuous time."""

@@ -17,6 +17,7 @@ SUITES = (
     "parallel",
     "algorithms",
     "compiled",
+    "world_model",
     "vs_reference",
 )
 # vs_reference picks from the others; running it beside them would measure the same twice.

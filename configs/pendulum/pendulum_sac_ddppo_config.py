@@ -1,6 +1,6 @@
 """SAC with the world model of DDPPO on Pendulum-v1, after DI-engine's config of the same name.
 
-Result: see docs/results.md.
+Result: not run to its stop value.
 """
 
 from easydict import EasyDict

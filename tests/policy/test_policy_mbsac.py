@@ -8,8 +8,8 @@ from ding.data import TransitionBatch
 from ding.policy import create_policy, get_policy_cls
 from ding.policy.errors import PolicyUsageError
 from ding.utils import deep_merge_dicts
-from ding.world_model import DreamWorldModel
-from tests.world_model.golden import wave
+from ding.world_model import DreamWorldModel, create_world_model
+from tests.world_model.golden import Env, wave
 
 
 class Known(DreamWorldModel):
@@ -130,3 +130,27 @@ def test_sizes_of_ensembles_must_agree():
     world.ensemble_size = 5
     with pytest.raises(PolicyUsageError, match=r"policy.learn.ensemble_size=2 and .*=5 must be equal"):
         make("stevesac", ensemble_size=2).forward(samples(), world_model=world, envstep=0)
+
+
+@pytest.mark.parametrize(("kind", "world_type"), [("mbsac", "mbpo"), ("mbsac", "ddppo"), ("stevesac", "ddppo")])
+def test_recorded_updates_follow_a_world_model_that_goes_on_learning(kind, world_type):
+    sizes = {"ensemble_size": 2, "elite_size": 1, "state_size": 4, "action_size": 2, "hidden_size": 8}
+    schedule = {"type": "constant", "rollout_length": 2}
+    cfg = {"type": world_type, "cuda": False, "model": sizes, "rollout_length_scheduler": schedule}
+    world = create_world_model(cfg, Env())
+    learn = {"ensemble_size": 2} if kind == "stevesac" else {}
+    policies = [make(kind, compile=compile, **learn) for compile in (False, "record")]
+    for elites in ([0], [1]):
+        world.elite_model_idxes = elites
+        if world_type == "ddppo":
+            world.elite_model_idxes_gradient_model = elites
+        with torch.no_grad():
+            for weight in world.parameters():
+                weight.mul_(1.5)
+        found = []
+        for policy in policies:
+            torch.manual_seed(0)
+            found.append(policy.forward(samples(), world_model=world, envstep=0))
+        assert found[1] == {name: pytest.approx(value, rel=1e-4, abs=1e-5) for name, value in found[0].items()}
+    assert policies[1].get_attribute("compiled_updates").graphs.num_runs == 2
+    assert all(weight.grad is None for weight in world.parameters())

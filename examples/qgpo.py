@@ -2,6 +2,9 @@
 
 The data are what ``configs/point_mass/point_mass_data_generation.py`` writes; run it first, in the same folder.
 
+The run is short: it shows the parts, and the diffusion without guidance (scale 0) is better than behaviour cloning.
+Energies need many more updates; see docs/results.md.
+
     python configs/point_mass/point_mass_data_generation.py
     python examples/qgpo.py
 """
@@ -31,8 +34,8 @@ from ding.utils.data import QGPOD4RLDataset
 
 main_config = EasyDict(
     exp_name="point_mass_qgpo_task",
-    env=dict(env_id="point_mass-v0", evaluator_env_num=20, n_evaluator_episode=20, stop_value=10),
-    dataset=dict(env_id="point_mass-v0", data_path="point_mass_data/point_mass-v0.hdf5", reward_scale=10.0),
+    env=dict(env_id="point_mass-v0", evaluator_env_num=10, n_evaluator_episode=10, stop_value=10),
+    dataset=dict(env_id="point_mass-v0", data_path="point_mass_data/point_mass-v0.hdf5", reward_scale=2.0),
     policy=dict(
         cuda=False,
         model=dict(device="cpu", obs_dim=4, action_dim=2, qgpo_critic=dict(alpha=3, q_alpha=1)),
@@ -40,13 +43,13 @@ main_config = EasyDict(
             learning_rate=0.001,
             batch_size=256,
             batch_size_q=256,
-            M=8,
-            diffusion_steps=10,
-            behavior_policy_stop_training_iter=1500,
-            energy_guided_policy_begin_training_iter=1500,
-            q_value_stop_training_iter=3000,
+            M=4,
+            diffusion_steps=8,
+            behavior_policy_stop_training_iter=500,
+            energy_guided_policy_begin_training_iter=500,
+            q_value_stop_training_iter=2000,
         ),
-        eval=dict(guidance_scale=[0.0, 1.0, 3.0], diffusion_steps=10, evaluator=dict(eval_freq=1500)),
+        eval=dict(guidance_scale=[0.0, 1.0, 3.0], diffusion_steps=8, evaluator=dict(eval_freq=2000)),
     ),
 )
 create_config = EasyDict(
@@ -56,7 +59,7 @@ create_config = EasyDict(
 )
 
 
-def main(seed: int = 0, max_train_iter: int = 3_001) -> OfflineRLContext:
+def main(seed: int = 0, max_train_iter: int = 2_001) -> OfflineRLContext:
     """Train for ``max_train_iter`` updates, with evaluations at each guidance scale; returns the last context."""
     logging.basicConfig(level=logging.INFO)
     cfg = compile_config(main_config, create_cfg=create_config, auto=True, seed=seed)
@@ -75,7 +78,7 @@ def main(seed: int = 0, max_train_iter: int = 3_001) -> OfflineRLContext:
             task.use(interaction_evaluator(cfg, policy.eval_mode, managers[-1], guidance_scale=scale))
         task.use(offline_logger())
         task.use(termination_checker(max_train_iter=max_train_iter))
-        task.use(CkptSaver(policy, cfg.exp_name, train_freq=1500))
+        task.use(CkptSaver(policy, cfg.exp_name, train_freq=2000))
         task.run()
         for manager in managers:
             manager.close()

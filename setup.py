@@ -40,6 +40,7 @@ EXTRAS = {
     "tls": ["cheroot>=11.0"],
     "ray": ["ray[default]>=2.60"],
     "sweep": ["optuna>=4.0", "matplotlib>=3.8"],
+    "llm": ["transformers>=4.46"],
     "onnx": ["onnx>=1.16", "onnxscript>=0.3", "onnxruntime>=1.18"],
 }
 EXTRAS["test"] = [

@@ -54,6 +54,8 @@ from ding.policy.command_mode_policy_instance import (
 from ding.policy.command_mode_policy_instance import PPOOffCommandModePolicy as PPOOffCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOPGCommandModePolicy as PPOPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOSTDIMCommandModePolicy as PPOSTDIMCommandModePolicy
+from ding.policy.command_mode_policy_instance import PromptAWRCommandModePolicy as PromptAWRCommandModePolicy
+from ding.policy.command_mode_policy_instance import PromptPGCommandModePolicy as PromptPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import QMIXCommandModePolicy as QMIXCommandModePolicy
 from ding.policy.command_mode_policy_instance import QRDQNCommandModePolicy as QRDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import QTRANCommandModePolicy as QTRANCommandModePolicy
@@ -118,6 +120,8 @@ from ding.policy.ppo import PPOPolicy as PPOPolicy
 from ding.policy.ppo import PPOSTDIMPolicy as PPOSTDIMPolicy
 from ding.policy.ppof import PPOFPolicy as PPOFPolicy
 from ding.policy.ppof_command import PPOFCommandModePolicy as PPOFCommandModePolicy
+from ding.policy.prompt_awr import PromptAWRPolicy as PromptAWRPolicy
+from ding.policy.prompt_pg import PromptPGPolicy as PromptPGPolicy
 from ding.policy.qgpo import QGPOPolicy as QGPOPolicy
 from ding.policy.qmix import QMIXPolicy as QMIXPolicy
 from ding.policy.qrdqn import QRDQNPolicy as QRDQNPolicy

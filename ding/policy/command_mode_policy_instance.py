@@ -44,6 +44,8 @@ from ding.policy.pg import PGPolicy
 from ding.policy.plan_diffuser import PDPolicy
 from ding.policy.ppg import PPGOffPolicy, PPGPolicy
 from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy, PPOSTDIMPolicy
+from ding.policy.prompt_awr import PromptAWRPolicy
+from ding.policy.prompt_pg import PromptPGPolicy
 from ding.policy.qmix import QMIXPolicy
 from ding.policy.qrdqn import QRDQNPolicy
 from ding.policy.qtran import QTRANPolicy
@@ -93,6 +95,8 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "happo_command": ("HAPPOCommandModePolicy", HAPPOPolicy),
         "ibc_command": ("IBCCommandModePolicy", IBCPolicy),
         "atoc_command": ("ATOCCommandModePolicy", ATOCPolicy),
+        "prompt_pg_command": ("PromptPGCommandModePolicy", PromptPGPolicy),
+        "prompt_awr_command": ("PromptAWRCommandModePolicy", PromptAWRPolicy),
     },
     EpsCommandModePolicy: {
         "dqn_command": ("DQNCommandModePolicy", DQNPolicy),

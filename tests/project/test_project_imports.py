@@ -107,7 +107,6 @@ def test_a_part_that_is_not_built_has_its_reason() -> None:
     [
         ("from ding.policy import DREAMERPolicy", "model-based learning"),
         ("import ding.policy.mbpolicy.dreamer", "model-based learning"),
-        ("from ding.policy.prompt_pg import PromptPGPolicy", "prompting of language models"),
         ("from ding.model.template import HPT", "HPT"),
         ("from ding.entry import serial_pipeline_dreamer", "model-based learning"),
         ("import ding.hpc_rl", "hpc_rl"),

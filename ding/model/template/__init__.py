@@ -29,6 +29,7 @@ for _name, _class in {
     "collaq": "CollaQ",
     "coma": "COMA",
     "havac": "HAVAC",
+    "language_transformer": "LanguageTransformer",
     "madqn": "MADQN",
     "qmix": "QMix",
     "qtran": "QTran",

@@ -205,15 +205,13 @@ def _choose_per_row(
 
 
 class CombinationArgmaxSampleWrapper(IModelWrapper):
-    """``combination_argmax_sample``: the output is ``action``, the ``shot_number`` best distinct actions ``[B,
-    shot_number]``, and ``logit``.
-    """
+    """``combination_argmax_sample``: adds ``action``, the best ``shot_number`` distinct ones, ``[B, shot_number]``."""
 
     def forward(self, shot_number: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model with the other arguments and choose."""
         output = output_dict(self._model.forward(*args, **kwargs), self)
         scores = _shot_scores(output, shot_number)
-        return {"action": scores.topk(shot_number, dim=-1).indices, "logit": output["logit"]}
+        return {**output, "action": scores.topk(shot_number, dim=-1).indices}
 
 
 class CombinationMultinomialSampleWrapper(IModelWrapper):
@@ -225,7 +223,7 @@ class CombinationMultinomialSampleWrapper(IModelWrapper):
         """Run the model with the other arguments and draw."""
         output = output_dict(self._model.forward(*args, **kwargs), self)
         weight = _shot_scores(output, shot_number).softmax(dim=-1)
-        return {"action": torch.multinomial(weight, shot_number, replacement=False), "logit": output["logit"]}
+        return {**output, "action": torch.multinomial(weight, shot_number, replacement=False)}
 
 
 def _shot_scores(output: Mapping[str, Any], shot_number: int) -> torch.Tensor:

@@ -73,6 +73,7 @@ from ding.policy.command_mode_policy_instance import SQNCommandModePolicy as SQN
 from ding.policy.command_mode_policy_instance import STEVESACCommandModePolicy as STEVESACCommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3BCCommandModePolicy as TD3BCCommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3CommandModePolicy as TD3CommandModePolicy
+from ding.policy.command_mode_policy_instance import TD3VAECommandModePolicy as TD3VAECommandModePolicy
 from ding.policy.command_mode_policy_instance import WQMIXCommandModePolicy as WQMIXCommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
@@ -138,6 +139,7 @@ from ding.policy.sql import SQLPolicy as SQLPolicy
 from ding.policy.sqn import SQNPolicy as SQNPolicy
 from ding.policy.td3 import TD3Policy as TD3Policy
 from ding.policy.td3_bc import TD3BCPolicy as TD3BCPolicy
+from ding.policy.td3_vae import TD3VAEPolicy as TD3VAEPolicy
 from ding.policy.wqmix import WQMIXPolicy as WQMIXPolicy
 from ding.rl_utils.exploration import get_epsilon_greedy_fn as get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY as POLICY_REGISTRY

@@ -83,6 +83,8 @@ class Policy(Learning, ABC):
 
     #: Whether actions lie in [-1, 1]: random ones do, too, and ``env.act_scale`` is ``'auto'`` where it has no value.
     acts_in_unit_range: ClassVar[bool] = False
+    #: Whether ``model.action_shape`` is that of latent actions, which the policy turns into actions of the env.
+    has_latent_actions: ClassVar[bool] = False
     #: All modes, in the order in which they are initialised.
     total_field: ClassVar[tuple[str, ...]] = ("learn", "collect", "eval")
 

@@ -59,6 +59,7 @@ from ding.policy.sql import SQLPolicy
 from ding.policy.sqn import SQNPolicy
 from ding.policy.td3 import TD3Policy
 from ding.policy.td3_bc import TD3BCPolicy
+from ding.policy.td3_vae import TD3VAEPolicy
 from ding.policy.wqmix import WQMIXPolicy
 from ding.utils import POLICY_REGISTRY
 
@@ -77,6 +78,7 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "ppg_offpolicy_command": ("PPGOffCommandModePolicy", PPGOffPolicy),
         "cql_command": ("CQLCommandModePolicy", CQLPolicy),
         "iql_command": ("IQLCommandModePolicy", IQLPolicy),
+        "td3_vae_command": ("TD3VAECommandModePolicy", TD3VAEPolicy),
         "td3_bc_command": ("TD3BCCommandModePolicy", TD3BCPolicy),
         "bcq_command": ("BCQCommandModelPolicy", BCQPolicy),
         "mbsac_command": ("MBSACCommandModePolicy", MBSACPolicy),

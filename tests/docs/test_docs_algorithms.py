@@ -13,7 +13,7 @@ from ding.utils import POLICY_REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/howto/read_an_algorithm.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| (`ding/policy/[^|]+) \|$", re.M)
+ROW = re.compile(r"^\| `([\w-]+)` \| [^|]+ \| (`ding/policy/[^|]+) \|$", re.M)
 NAMED = re.compile(r"`(ding/[\w/]+\.py)::([\w.]+)`")
 UPDATES = {kind: NAMED.findall(update) for kind, update in ROW.findall(PAGE)}
 MAX_LINES = 45

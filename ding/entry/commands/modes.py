@@ -27,6 +27,7 @@ _PIPELINES = {
     "serial_onpolicy": ("serial_pipeline_onpolicy", _LIMITS),
     "serial_onpolicy_ppg": ("serial_pipeline_onpolicy_ppg", _LIMITS),
     "serial_plr": ("serial_pipeline_plr", _LIMITS),
+    "serial_td3_vae": ("serial_pipeline_td3_vae", _LIMITS),
     # A data set has no env steps to limit.
     "serial_offline": ("serial_pipeline_offline", "max_train_iter=train_iter strict"),
     "serial_bc": ("serial_pipeline_bc", "max_iter=train_iter data_path strict"),

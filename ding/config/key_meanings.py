@@ -33,6 +33,8 @@ SHARED_MEANINGS = {
     "model.twin_critic": "(bool) Whether there are two critics, of which the smaller value counts.",
     "model.action_space": "(str) 'regression' (one action), 'reparameterization' (a squashed normal) or 'hybrid'.",
     "model.ensemble_num": "(int) Number of critics.",
+    "model.actor_head_layer_num": "(int) Hidden layers of the actor's head.",
+    "model.critic_head_layer_num": "(int) Hidden layers of each critic's head.",
     "model.phi": "(float) Greatest share by which the perturbation may change an action of the generative model.",
     "model.thought_size": "(int) Size of the thought that an agent makes of its observation.",
     "model.agent_per_group": "(int) Agents of a communication group.",
@@ -176,4 +178,45 @@ SHARED_MEANINGS = {
     "league_type": "(str) The name under which the league is registered.",
     "import_names": "(list) Modules to import, so that what they register is known.",
     "pretrain_checkpoint_path.default": "(str) Checkpoint that players of the category 'default' begin from.",
+}
+
+# Sections that have the same keys: those of each kind of player, and of both networks of a plan diffuser.
+_OF_PLAYERS = {
+    "one_phase_step": "(int) Train iterations of a phase; a snapshot is due after one or two.",
+    "strong_win_rate": "(float) Win rate against all rivals with which one phase is enough.",
+    "branch_probs.pfsp": "(float) Probability of a former self of anyone, the harder ones more often.",
+    "branch_probs.sp": "(float) Probability of a main player, or of its former selves while it is too strong.",
+    "branch_probs.verification": "(float) Probability of a former exploiter, or of a former self of a main player.",
+    "branch_probs.main_players": "(float) Probability of a main player, or of its former selves.",
+}
+_OF_DIFFUSIONS = {
+    "model": "(str) Class of the network.",
+    "model_cfg.transition_dim": "(int) Size of an action and an observation together.",
+    "model_cfg.dim": "(int) Channels of the first level of the U-Net.",
+    "model_cfg.dim_mults": "(list) Channels of each level, as multiples of the first.",
+    "model_cfg.returns_condition": "(bool) Whether the network reads the return.",
+    "model_cfg.condition_dropout": "(float) Share of samples whose return is hidden from the network.",
+    "model_cfg.calc_energy": "(bool) Whether the network predicts an energy, whose gradient is the noise.",
+    "model_cfg.kernel_size": "(int) Width of the convolutions over time.",
+    "model_cfg.attention": "(bool) Whether levels have attention over time.",
+    "model_cfg.horizon": "(int) Steps of a plan.",
+    "horizon": "(int) Steps of a plan.",
+    "obs_dim": "(int) Size of an observation.",
+    "action_dim": "(int) Size of an action.",
+    "n_timesteps": "(int) Diffusion steps from noise to a plan.",
+    "predict_epsilon": "(bool) Whether the network predicts the noise; else the plan.",
+    "loss_discount": "(float) Weight of a step in the loss, to the power of its number.",
+    "clip_denoised": "(bool) Whether predicted plans are clipped to [-1, 1].",
+    "action_weight": "(float) Weight of the first action in the loss.",
+}
+
+SHARED_MEANINGS |= {
+    f"{player}.{key}": meaning
+    for player in ("main_player", "main_exploiter", "league_exploiter")
+    for key, meaning in _OF_PLAYERS.items()
+}
+SHARED_MEANINGS |= {
+    f"model.{network}_model_cfg.{key}": meaning
+    for network in ("diffuser", "value")
+    for key, meaning in _OF_DIFFUSIONS.items()
 }

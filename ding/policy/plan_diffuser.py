@@ -45,6 +45,7 @@ class PDPolicy(Policy):
         # (str) How observations and actions are normalised: see ding.utils.normalizer_helper.
         "normalizer": "GaussianNormalizer",
         "model": {
+            # (str) What draws plans: 'GaussianDiffusion', or 'GaussianInvDynDiffusion' of observations alone.
             "diffuser_model": "GaussianDiffusion",
             "diffuser_model_cfg": {
                 # (str) The network, its arguments, and the sizes of trajectories: give those of the data.
@@ -88,11 +89,13 @@ class PDPolicy(Policy):
                 "clip_denoised": False,
                 "action_weight": 1.0,
             },
-            # (int) Moves up the values in each diffusion step, (float) their size, (int) the first steps (counted from
-            # the last one on) without them, (bool) whether they shrink with the noise.
+            # (int) Moves up the values in each diffusion step.
             "n_guide_steps": 2,
+            # (float) Size of these moves.
             "scale": 0.1,
+            # (int) Number of the last diffusion steps without them.
             "t_stopgrad": 2,
+            # (bool) Whether they shrink with the noise.
             "scale_grad_by_std": True,
         },
         "learn": {
@@ -106,10 +109,12 @@ class PDPolicy(Policy):
             "train_epoch": 60000,
             # (int) Plans that are drawn for an action.
             "plan_batch_size": 64,
-            # (int) The plans of the evaluation come from a network that is copied every ``update_target_freq`` calls,
-            # and from this call on is moved to the learner, by the share ``1 - target_weight``.
+            # (int) The plans of the evaluation come from a second network, which is a copy of the learner until this
+            # call, and moves towards it from then on.
             "step_start_update_target": 2000,
+            # (int) Calls from one copy or move to the next.
             "update_target_freq": 10,
+            # (float) What stays of the second network at a move.
             "target_weight": 0.995,
             # (int) Calls in which the values learn.
             "value_step": 200e3,

@@ -42,21 +42,26 @@ class QGPOPolicy(Policy):
         },
         "learn": {
             "learning_rate": 1e-4,
-            # (int) Samples of an update of the diffusion, and of Q functions and energies.
+            # (int) Samples of an update of the diffusion.
             "batch_size": 4096,
+            # (int) Samples of an update of Q functions and energies.
             "batch_size_q": 256,
-            # (int) Actions that are drawn for each state, and evaluations of the network for them.
+            # (int) Actions that are drawn for each state.
             "M": 16,
+            # (int) Evaluations of the network for each of them.
             "diffusion_steps": 15,
-            # (int) The updates with which the diffusion ends, Q functions and energies begin, and Q functions end.
+            # (int) The last update of the diffusion.
             "behavior_policy_stop_training_iter": 600000,
+            # (int) The update after which Q functions and energies begin to learn.
             "energy_guided_policy_begin_training_iter": 600000,
+            # (int) The update with which Q functions end.
             "q_value_stop_training_iter": 1100000,
         },
         "collect": {},
         "eval": {
             # (list of float) What evaluations take as ``guidance_scale``, one after the other.
             "guidance_scale": [0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0],
+            # (int) Evaluations of the network for an action.
             "diffusion_steps": 15,
         },
         "other": {"replay_buffer": {}},

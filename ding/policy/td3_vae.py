@@ -88,8 +88,9 @@ class TD3VAEPolicy(DDPGPolicy):
             "warm_up_update": 10000,
             # (int) Passes from one training of the autoencoder to the next.
             "rl_vae_update_circle": 1,
-            # (int) Updates of TD3 per pass, and of the autoencoder per training.
+            # (int) Updates of TD3 per pass.
             "update_per_collect_rl": 256,
+            # (int) Updates of the autoencoder per training.
             "update_per_collect_vae": 10,
         },
     }

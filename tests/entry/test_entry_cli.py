@@ -114,7 +114,7 @@ def test_query_lists_where_a_name_is_registered(run):
     [
         ("reward_model", "rnd", "reward_model/rnd_reward_model.py#"),
         ("learner", "base", "worker/learner/base_learner.py#"),
-        ("player", "naive_sp_player", "league/starcraft_player.py#"),
+        ("player", "naive_sp_player", "league/player.py#"),
         ("dataset", "columns", "data/column_file.py#"),
         ("message_queue", "nng", "framework/message_queue/__init__.py#"),
     ],

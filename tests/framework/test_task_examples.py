@@ -20,8 +20,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 # 1.5 times the env steps that the original needs on its first seed; of the last ones but sql 1.5 times our own most.
 BUDGETS = {
     "dqn_rnd": 2772,
-    "dqn": 1524, "dqn_nstep": 1716, "dqn_per": 1344, "dqn_her": 10200, "ppo": 20400, "ppo_offpolicy": 28000, "c51": 4000,
-    "iqn": 3300, "sql": 2532, "ppg_offpolicy": 23300, "impala": 52600, "qrdqn": 5160,
+    "dqn": 1524, "dqn_nstep": 1716, "dqn_per": 1344, "dqn_her": 10200, "ppo": 20400, "ppo_offpolicy": 28000,
+    "c51": 4000, "iqn": 3300, "sql": 2532, "ppg_offpolicy": 23300, "impala": 52600, "qrdqn": 5160,
     "r2d2": 4200, "mappo": 95300,
 }  # fmt: skip
 SOLVED = {"dqn_her": 0.9, "mappo": 7}

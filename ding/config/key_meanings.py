@@ -173,6 +173,17 @@ SHARED_MEANINGS = {
     "resume_ckpt_interval_s": "(float) Seconds between two checkpoints from which a killed learner goes on.",
     "learner_task_space": "(int) Learner tasks at one time.",
     "hook.save_ckpt_after_iter": "(int or dict) Train iterations between two checkpoints.",
+    # World models.
+    "rollout_length_scheduler.type": "(str) How the number of imagined steps grows with the env steps.",
+    "rollout_length_scheduler.rollout_start_step": "(int) Env steps up to which the least number is imagined.",
+    "rollout_length_scheduler.rollout_end_step": "(int) Env steps from which on the greatest number is imagined.",
+    "rollout_length_scheduler.rollout_length_min": "(int) Least number of imagined steps.",
+    "rollout_length_scheduler.rollout_length_max": "(int) Greatest number of imagined steps.",
+    "other.imagination_buffer.type": "(str) The buffer of imagined transitions.",
+    "other.imagination_buffer.replay_buffer_size": "(int) The most imagined transitions.",
+    "other.imagination_buffer.deepcopy": "(bool) Whether samples are copies.",
+    "other.imagination_buffer.enable_track_used_data": "(bool) Whether drawn rows are marked as used.",
+    "other.imagination_buffer.periodic_thruput_seconds": "(float) Seconds between two lines about the throughput.",
     # Self-play.
     "league": "(dict) The league of players.",
     "league_type": "(str) The name under which the league is registered.",

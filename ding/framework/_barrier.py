@@ -1,8 +1,12 @@
 """What the processes of a run send each other to wait for each other."""
 
+import logging
 import threading
 from collections.abc import Callable
+from types import TracebackType
 from typing import Protocol
+
+log = logging.getLogger(__name__)
 
 EVENT = "b_req"
 _LOOK_S = 0.1
@@ -72,3 +76,28 @@ class BarrierRuntime:
         with self._changed:
             self._arrived[node_id] = epoch
             self._changed.notify_all()
+
+
+class BarrierContext:
+    """Waits at its begin until the neighbours have come to it, too.
+
+    Args:
+        runtime: the barriers of this process.
+        detect_timeout: seconds to wait.
+        expected_peer_num: number of neighbours.
+
+    Raises:
+        TimeoutError: at the begin: not all came in time.
+    """
+
+    def __init__(self, runtime: BarrierRuntime, detect_timeout: float, expected_peer_num: int = 0) -> None:
+        self._runtime, self._timeout, self._num_peers = runtime, detect_timeout, expected_peer_num
+
+    def __enter__(self) -> None:
+        self._runtime.wait(self._num_peers, self._timeout)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            log.error("an error within a barrier: %s", error, exc_info=error)

@@ -127,6 +127,7 @@ from ding.utils.segment_tree import SumSegmentTree as SumSegmentTree
 from ding.utils.slurm_helper import find_free_port_slurm as find_free_port_slurm
 from ding.utils.slurm_helper import node_to_host as node_to_host
 from ding.utils.slurm_helper import node_to_partition as node_to_partition
+from ding.utils.small_helpers.fast_copy import fastcopy as fastcopy
 from ding.utils.system_helper import PropagatingThread as PropagatingThread
 from ding.utils.system_helper import find_free_port as find_free_port
 from ding.utils.system_helper import get_ip as get_ip

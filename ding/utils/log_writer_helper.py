@@ -67,6 +67,11 @@ class DistributedWriter(LazyWriter):
                 router.on(_EVENT, self._on_event)
         return self
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether another node writes what this one adds."""
+        return self._router is not None and not self._is_writer
+
     def initialize(self) -> None:
         """Make the file now."""
         self._opened()
@@ -79,7 +84,7 @@ class DistributedWriter(LazyWriter):
             super().close()
 
     def _add(self, fn_name: str, *args: Any, **kwargs: Any) -> None:
-        if self._router is not None and not self._is_writer:
+        if self._router is not None and self.is_remote:
             self._router.emit(_EVENT, fn_name, *args, **kwargs)
         else:
             super()._add(fn_name, *args, **kwargs)

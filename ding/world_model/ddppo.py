@@ -47,8 +47,9 @@ class DDPPOWorldMode(MBPOWorldModel):
         "model": {
             # (bool) Whether there is a second ensemble.
             "gradient_model": True,
-            # (int) Number of neighbours, and the weight of the regulariser.
+            # (int) Number of neighbours.
             "k": 3,
+            # (float) Weight of the regulariser.
             "reg": 1,
             # (int) Number of newest transitions among which neighbours are looked for.
             "neighbor_pool_size": 10000,

@@ -48,11 +48,13 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
 
     config: ClassVar[dict[str, Any]] = {
         "model": {
-            # (int) Number of networks, and how many of them make steps.
+            # (int) Number of networks.
             "ensemble_size": 7,
+            # (int) How many of them make steps: those with the smallest loss.
             "elite_size": 5,
-            # (int) Sizes of observation and action. Required.
+            # (int) Size of an observation. Required.
             "state_size": None,
+            # (int) Size of an action. Required.
             "action_size": None,
             # (int) Numbers in a reward; only 1 is possible.
             "reward_size": 1,
@@ -60,6 +62,7 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
             "hidden_size": 200,
             # (bool) Whether the weights are regularised.
             "use_decay": False,
+            # (int) Transitions of a training step.
             "batch_size": 256,
             # (float) Share of the transitions that is held out.
             "holdout_ratio": 0.2,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ding.framework._barrier import BarrierContext as BarrierContext
 from ding.framework._barrier import BarrierRuntime as BarrierRuntime
 from ding.framework.context import Context
 from ding.framework.middleware._roles import between_processes

@@ -55,7 +55,7 @@ def check_model_shapes(
         ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit, or no network acts in the action space.
     """
     check_obs_shape(policy_cls, model_cfg, env, num_players)
-    if not is_our_network(policy_cls, model_cfg) or policy_cls.has_latent_actions:
+    if not is_our_network(policy_cls, model_cfg) or getattr(policy_cls, "has_latent_actions", False):
         return
     mapping = getattr(env, "action_mapping", None)
     if mapping is not None and mapping.kind is None:

@@ -1,5 +1,6 @@
 """The launcher with toy roles in real processes: restarts, ends, signals, orphans."""
 
+import contextlib
 import logging
 import multiprocessing
 import multiprocessing.forkserver
@@ -129,18 +130,24 @@ def test_a_process_that_stands_still_does_not_hold_up_the_launcher(run_dir, tmp_
     count = 2000
     roles = [Role("still", toys.stops_itself, count, ends_run=True), Role("talker", toys.talks, count)]
     launcher = launcher_of(roles, run_dir, tmp_path)
-    resumed = []
+    resumed, over = [], threading.Event()
 
     def resume():
         try:
             wait_for(lambda: (launcher.announced("talker") or {}).get("number") == count - 1)
             resumed.append(True)
         finally:  # else the launcher would wait for it for ever
-            os.kill(int((run_dir.path / "still.pid").read_text()), signal.SIGCONT)
+            # More than once, since it may stop only after the first signal.
+            while not over.wait(0.05):
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # not begun, or over
+                    os.kill(int((run_dir.path / "still.pid").read_text()), signal.SIGCONT)
 
     waker = threading.Thread(target=resume, daemon=True)
     waker.start()
-    assert launcher.run().result == {"newest": count - 1}
+    try:
+        assert launcher.run().result == {"newest": count - 1}
+    finally:
+        over.set()
     waker.join(10.0)
     assert resumed
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ding.model.common.head import BranchingHead, DiscreteHead, DuelingHead, MultiHead
-from ding.model.common.shapes import ObsShape
+from ding.model.common.shapes import Observation, ObsShape
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, QModel, make_encoder, make_head
 from ding.torch_utils.network.nn_module import NoiseLinearLayer
 from ding.utils import MODEL_REGISTRY
@@ -109,8 +109,6 @@ class BDQ(QModel):
         if num_branches < 1:
             raise ValueError(f"BDQ needs a positive num_branches, or a sequence of one, got {num_branches!r}")
         self.num_branches = num_branches
-        # A stream for each branch, and one for their common value.
-        self.num_streams = num_branches + 1
         self.encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
         self.head = make_head(
             BranchingHead,
@@ -124,3 +122,7 @@ class BDQ(QModel):
             activation=activation,
             norm_type=norm_type,
         )
+
+    def encode(self, observation: Observation) -> torch.Tensor:
+        """Features, divided by the number of streams, whose gradients add up in the encoder."""
+        return super().encode(observation) / (self.num_branches + 1)

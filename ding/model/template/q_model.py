@@ -77,19 +77,20 @@ class QModel(nn.Module):
 
     encoder: nn.Module
     head: nn.Module
-    num_streams: int = 1
-    """Streams of the head whose gradients add up in the encoder: its features are divided by it."""
 
     def forward(self, x: Observation) -> dict[str, Any]:
         """Observation ``[B, *obs_shape]`` (or a dict as above) to the outputs of the head, and ``action_mask`` if
         there was one.
         """
         observation, action_mask = (x, None) if isinstance(x, torch.Tensor) else self.split_observation(x)
-        features = encode(observation, self.encoder)
-        output: dict[str, Any] = self.head(features if self.num_streams == 1 else features / self.num_streams)
+        output: dict[str, Any] = self.head(self.encode(observation))
         if action_mask is not None:
             output[ACTION_MASK] = action_mask
         return output
+
+    def encode(self, observation: Observation) -> torch.Tensor:
+        """Features of an observation without its mask, as :func:`encode` makes them."""
+        return encode(observation, self.encoder)
 
     def split_observation(self, x: Observation) -> tuple[Any, torch.Tensor | None]:
         """:func:`split_observation` for this model."""

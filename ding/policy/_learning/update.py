@@ -14,7 +14,6 @@ An algorithm with epochs or minibatches has a ``_forward_learn`` of its own, whi
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -142,8 +141,7 @@ class Learning:
         Raises:
             PolicyDataError: the samples have not the rewards of ``policy.nstep`` steps, or several rewards for one.
         """
-        weighted, own = self._priority_IS_weight if weighted is None else weighted, vars(self)
-        batch = default_preprocess_learn(data, weighted, skip=_SKIPPED[weighted], **self._batch_form)
+        batch, own = self._tensors(data, weighted), vars(self)
         gamma, nstep = own.get("_gamma"), own.get("_nstep", 1)
         if gamma is None:
             return batch
@@ -171,18 +169,17 @@ class Learning:
         return batch
 
     def _tensors(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
-        """The first half of :meth:`_learn_batch`, for sequences: what :func:`default_preprocess_learn` returns."""
+        """The first half of :meth:`_learn_batch`, also for sequences: what :func:`default_preprocess_learn` returns."""
         weighted = self._priority_IS_weight if weighted is None else weighted
-        return default_preprocess_learn(data, weighted, skip=_SKIPPED[weighted], **self._batch_form)
-
-    @functools.cached_property
-    def _batch_form(self) -> dict[str, Any]:
-        return {
-            "use_priority": self._priority,
-            "ignore_done": self._cfg.learn.ignore_done,
-            "device": self._device,
-            "agent_axis": self._has_agent_axis,
-        }
+        return default_preprocess_learn(
+            data,
+            use_priority=self._priority,
+            use_priority_IS_weight=weighted,
+            ignore_done=self._cfg.learn.ignore_done,
+            device=self._device,
+            agent_axis=self._has_agent_axis,
+            skip=_SKIPPED[weighted],
+        )
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> Mapping[str, torch.Tensor]:
         """Make one update on tensors; returns what is logged, 0-d, and ``priority`` ``[B]``."""

@@ -59,6 +59,44 @@ class EpisodeEnds:
         return np.diff(cuts, prepend=0)
 
 
+class Streams:
+    """Running numbers of the rows of each stream, such as those of one environment among several."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, EpisodeEnds] = {}
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._numbers.clear()
+
+    def add(self, first: int, names: np.ndarray) -> None:
+        """Add rows, whose numbers are ``first``, ``first + 1`` and so on, with the names of their streams (int64)."""
+        for name in np.unique(names).tolist():
+            self._numbers.setdefault(name, EpisodeEnds()).add(first + np.flatnonzero(names == name))
+
+    def drop_before(self, number: int) -> None:
+        """Forget the rows below ``number``."""
+        for numbers in self._numbers.values():
+            numbers.drop_before(number)
+
+    def drop_from(self, number: int) -> None:
+        """Forget the row ``number`` and the rows above."""
+        for numbers in self._numbers.values():
+            numbers.drop_from(number)
+
+    def within(self, begin: int, stop: int) -> dict[int, np.ndarray]:
+        """int64 numbers of the rows of each stream from ``begin`` to below ``stop``, counted from ``begin``."""
+        found = {name: numbers.within(begin, stop) for name, numbers in self._numbers.items()}
+        return {name: rows for name, rows in found.items() if len(rows)}
+
+    def names(self, begin: int, stop: int) -> np.ndarray:
+        """int64 names of the streams of the rows from ``begin`` to below ``stop``."""
+        names = np.zeros(stop - begin, dtype=np.int64)
+        for name, rows in self.within(begin, stop).items():
+            names[rows] = name
+        return names
+
+
 def stack_segments(rows: TransitionBatch, lengths: np.ndarray, width: int) -> TransitionBatch:
     """B segments as B rows whose leaves have the shape ``[B, width, ...]``.
 

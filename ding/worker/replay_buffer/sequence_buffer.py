@@ -10,7 +10,7 @@ from ding.data import SchemaError, TransitionBatch
 from ding.data.replay.checks import places, sample_size
 from ding.data.replay.errors import BufferArgumentError, BufferConfigError
 from ding.data.replay.index import Rows
-from ding.data.replay.windows import EpisodeEnds, joined, stack_segments
+from ding.data.replay.windows import EpisodeEnds, Streams, joined, stack_segments
 from ding.data.roles import Samples, StateDict, Writer
 from ding.data.storage import SavedRows, is_elided
 from ding.utils import BUFFER_REGISTRY
@@ -27,6 +27,9 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     in other pushes, every ``cfg.episode_len`` rows when that is given. Other pushes go on where the one before stopped.
     ``save_data`` keeps the ends of rows that are stored as columns.
 
+    With ``cfg.stream_field`` the rows of several environments may come in any order: windows are of consecutive rows
+    of one environment, and segments of a push do not end episodes.
+
     All windows are equally likely. For a burn-in of n steps draw windows that are n longer: they lie within one
     episode as a whole.
 
@@ -40,6 +43,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         "end_field": "done",
         # (int or None) Length of all episodes, for rows without such a field.
         "episode_len": None,
+        # (str or None) Field that names the environment of a row, an int. None: rows follow each other as pushed.
+        "stream_field": None,
         # (bool) Windows may run past the end of an episode; samples are one batch [B, T, ...] with a mask.
         "padding": False,
     }
@@ -57,6 +62,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             raise BufferConfigError(f"episode_len must be a positive int or None, got {length!r}")
         # Rows are numbered in the order of their pushes, from 0 on: number `push_count - 1` is the newest.
         self.ends = EpisodeEnds()
+        self._streams = Streams()
         # Lengths of the segments of the rows that are pushed now; None: they go on where the push before stopped.
         self._segments: np.ndarray | None = None
         # Rows since an episode of fixed length began.
@@ -65,21 +71,42 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     def _insert(self, data: object) -> bool:
         with self.engine.lock:
             self._segments = data.lengths if isinstance(data, TransitionBatch) else None
+            if self._cfg["stream_field"] is not None:
+                self._segments = None
             return super()._insert(data)
 
     def _add(self, rows: Rows, count: int) -> None:
         ends = self._ends_of(rows, count)
-        first = self.push_count
+        names, first = self._streams_of(rows, count), self.push_count
         super()._add(rows, count)
+        self._note(first, ends, names)
+        self._phase = 0 if self._segments is not None else self._phase + count
+
+    def _note(self, first: int, ends: np.ndarray, names: np.ndarray | None) -> None:
+        """Note the ends and the streams of the rows from number ``first`` on, which have been stored."""
         self.ends.add(first + ends.nonzero()[0])
+        if names is not None:
+            self._streams.add(first, names)
         if self.count() == self.engine.size:
             self.ends.drop_before(self._first_number())
-        self._phase = 0 if self._segments is not None else self._phase + count
+            self._streams.drop_before(self._first_number())
+
+    def _streams_of(self, rows: Rows, count: int) -> np.ndarray | None:
+        """int64 ``[count]``: the stream of each row; ``None`` without streams."""
+        field = self._cfg["stream_field"]
+        if field is None:
+            return None
+        column = [_get(row, field) for row in rows] if isinstance(rows, list) else rows.get(field)
+        try:
+            return np.asarray(np.zeros(count) if column is None else column).reshape(count).astype(np.int64)
+        except (TypeError, ValueError) as error:
+            raise SchemaError(f"field {field!r} (stream_field) must be an int in each row") from error
 
     def _check_values(self, rows: dict[str, Any], count: int) -> None:
         super()._check_values(rows, count)
         self._segments = None
         self._ends_of(rows, count)
+        self._streams_of(rows, count)
 
     def _first_number(self) -> int:
         """Number of the oldest row."""
@@ -143,19 +170,18 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             windows = self._draw_windows(batch, sequence, sample_range, replace)
             if windows is None:
                 return None
-            starts, lengths = windows
-            begin = np.cumsum(lengths) - lengths
-            ranks = np.repeat(starts - begin, lengths) + np.arange(int(lengths.sum()))
+            ranks, lengths = windows
             rows = self.engine.read((self.engine.ring.head + ranks) % self.engine.size)
         if self._cfg["padding"]:
             return stack_segments(rows if isinstance(rows, TransitionBatch) else joined([rows]), lengths, sequence)
+        begin = np.cumsum(lengths) - lengths
         windows_: list[Any] = [rows[at : at + sequence] for at in begin.tolist()]
         return windows_
 
     def _draw_windows(
         self, batch: int, sequence: int, sample_range: "slice | None", replace: bool
     ) -> "tuple[np.ndarray, np.ndarray] | None":
-        """Rank of the first row of each window, and the number of its rows; ``None`` (logged) when it cannot be."""
+        """Ranks of the rows of all windows, and the number of rows of each; ``None`` (logged) when it cannot be."""
         engine, count = self.engine, self.count()
         if count == 0 or (count < batch * sequence and not replace):
             engine.refuse(batch, f"windows of {sequence} need {batch * sequence} elements, it holds {count}")
@@ -164,7 +190,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         if ranks.step != 1:
             raise BufferArgumentError(f"windows are of consecutive rows: sample_range {sample_range!r} has a step")
         first = self._first_number()
-        lengths = self.ends.segment_lengths(first + ranks.start, first + ranks.stop)
+        lengths, order = self._episodes(first + ranks.start, first + ranks.stop)
         choices = lengths if self._cfg["padding"] else np.maximum(lengths - sequence + 1, 0)
         total = int(choices.sum())
         if total == 0 or (total < batch and not replace):
@@ -178,13 +204,30 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         upto = np.cumsum(choices)
         segment = upto.searchsorted(picked, "right")
         offset = picked - (upto - choices)[segment]
-        begin = np.cumsum(lengths)[segment] - lengths[segment]
-        return ranks.start + begin + offset, np.minimum(sequence, lengths[segment] - offset)
+        starts = np.cumsum(lengths)[segment] - lengths[segment] + offset
+        sizes = np.minimum(sequence, lengths[segment] - offset)
+        inside = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
+        return ranks.start + (inside if order is None else order[inside]), sizes
+
+    def _episodes(self, begin: int, stop: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """int64 lengths of the episodes of the rows from ``begin`` to below ``stop``; of streams, which follow each
+        other here, also the places of the rows behind ``begin``.
+        """
+        if self._cfg["stream_field"] is None:
+            return self.ends.segment_lengths(begin, stop), None
+        streams = list(self._streams.within(begin, stop).values())
+        order = streams[0] if len(streams) == 1 else np.concatenate(streams)
+        ends = np.zeros(stop - begin, dtype=np.bool_)
+        ends[self.ends.within(begin, stop)] = True
+        last = ends[order]
+        last[np.cumsum([len(rows) for rows in streams]) - 1] = True
+        return np.diff(np.flatnonzero(last), prepend=-1), order
 
     def clear(self) -> None:
         with self.engine.lock:
             super().clear()
             self.ends.clear()
+            self._streams.clear()
 
     # ------------------------------------------------------------------ files and states
 
@@ -203,18 +246,21 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             first = self.push_count
             super()._insert_saved(rows)
             # They came in parts, which are no segments.
-            self._segments = rows.lengths
-            ends = self._ends_of(rows.columns, rows.count)
+            self._segments = rows.lengths if self._cfg["stream_field"] is None else None
+            ends, names = self._ends_of(rows.columns, rows.count), self._streams_of(rows.columns, rows.count)
             self.ends.drop_from(first)
-            self.ends.add(first + ends.nonzero()[0])
-            self.ends.drop_before(self._first_number())
+            self._streams.drop_from(first)
+            self._note(first, ends, names)
             self._phase = 0
 
     def state_dict(self) -> StateDict:
-        """See the base class; ``ends`` are the places of the rows that end an episode, the oldest row being 0."""
+        """See the base class; ``ends`` are the places of the rows that end an episode, the oldest row being 0;
+        ``streams`` are the environments of all rows, where ``cfg.stream_field`` names their field.
+        """
         with self.engine.lock:
-            ends = self.ends.within(self._first_number(), self.push_count)
-            return {**super().state_dict(), "ends": ends, "phase": self._phase}
+            held = (self._first_number(), self.push_count)
+            streams = {} if self._cfg["stream_field"] is None else {"streams": self._streams.names(*held)}
+            return {**super().state_dict(), "ends": self.ends.within(*held), "phase": self._phase, **streams}
 
     @takes_state_dict
     def load_state_dict(self, _state_dict: StateDict) -> None:
@@ -225,9 +271,15 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             ends, phase = np.asarray(_state_dict["ends"]), int(_state_dict["phase"])
             if ends.ndim != 1 or ends.dtype.kind != "i" or not _ascend_within(ends, int(_state_dict["valid_count"])):
                 raise BufferArgumentError(f"the state of {self.engine.name!r} is damaged: its ends are no places")
+            names = np.asarray(_state_dict.get("streams", np.zeros(int(_state_dict["valid_count"]), dtype=np.int64)))
+            if names.shape != (int(_state_dict["valid_count"]),) or names.dtype.kind != "i":
+                raise BufferArgumentError(f"the state of {self.engine.name!r} is damaged: not each row has a stream")
             super().load_state_dict(_state_dict)
             self.ends.clear()
             self.ends.add(self._first_number() + ends)
+            self._streams.clear()
+            if self._cfg["stream_field"] is not None:
+                self._streams.add(self._first_number(), names)
             self._phase = phase
 
 

@@ -322,3 +322,41 @@ def test_save_load_and_state_of_episodes(make, tmp_path):
     assert other.episode_len == [3, 5]
     third.load_state_dict(buffer.state_dict())
     assert sorted(numbers(e) for e in third.sample(2, 0)) == [[0, 1, 2], [3, 4, 5, 6, 7]]
+
+
+def of_environments(first, count, number=3):
+    """Row n belongs to environment ``n % number`` but for every fifth, which is one of environment 0."""
+    rows = batch(first, count)
+    env = np.arange(first, first + count)
+    return rows.with_columns(env=np.where(env % 5 == 0, 0, env % number))
+
+
+@pytest.mark.parametrize("end_field", [None, "done"])
+def test_windows_follow_one_environment(make, tmp_path, end_field):
+    cfg = {"stream_field": "env", "end_field": end_field}
+    buffer, restored, filled = (make(SequenceReplayBuffer, 40, **cfg) for _ in range(3))
+    for first in range(0, 63, 7):
+        part = of_environments(first, 7)
+        # Segments of the collector may be of single steps.
+        buffer.push(TransitionBatch.unchecked(part.columns, 7, np.ones(7, dtype=np.int64)), 0)
+    of = np.where(np.arange(63) % 5 == 0, 0, np.arange(63) % 3)
+    expected = set()
+    for env in range(3):
+        held = np.flatnonzero(of == env)
+        held = held[held >= 63 - 40]
+        windows = [tuple(held[at : at + 4].tolist()) for at in range(len(held) - 3)]
+        expected |= {window for window in windows if end_field is None or not any(n % 10 == 9 for n in window[:-1])}
+    write_tree(str(tmp_path / "state"), buffer.state_dict(), "test")
+    restored.load_state_dict(read_tree(str(tmp_path / "state"), "test"))
+    buffer.save_data(str(tmp_path / "data"))
+    filled.load_data(str(tmp_path / "data"))
+    for one in (buffer, restored, filled):
+        assert {tuple(numbers(window)) for _ in range(100) for window in one.sample(5, 4, 0)} == expected
+    inside = {tuple(numbers(window)) for _ in range(60) for window in buffer.sample(2, 4, 0, slice(0, 20))}
+    assert inside == {window for window in expected if window[-1] < 63 - 20}
+    buffer.clear()
+    assert buffer.sample(1, 1, 0) is None
+    with pytest.raises(SchemaError, match=r"'env' \(stream_field\) must be an int in each row"):
+        buffer.push([{**row(0), "env": "first"}], 0)
+    with pytest.raises(BufferArgumentError, match="not each row has a stream"):
+        buffer.load_state_dict({**restored.state_dict(), "streams": np.zeros(3, dtype=np.int64)})

@@ -1,4 +1,4 @@
-"""Statistics on tensors, and masks."""
+"""Statistics on tensors, masks, and the logarithm of both signs."""
 
 import torch
 
@@ -30,3 +30,13 @@ def usable_mask(mask: torch.Tensor) -> torch.Tensor:
     all.
     """
     return torch.where((mask == 0).all(-1, keepdim=True), torch.ones_like(mask), mask)
+
+
+def symlog(x: torch.Tensor) -> torch.Tensor:
+    """``sign(x) ln(|x| + 1)`` (Hafner et al. 2023, arXiv:2301.04104), elementwise."""
+    return torch.sign(x) * torch.log1p(x.abs())
+
+
+def inv_symlog(x: torch.Tensor) -> torch.Tensor:
+    """The inverse of :func:`symlog`, elementwise."""
+    return torch.sign(x) * torch.expm1(x.abs())

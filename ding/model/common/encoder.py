@@ -12,7 +12,7 @@ from torch import nn
 
 from ding.model.common.shapes import as_shape
 from ding.torch_utils.network.nn_module import fc_block, normed_conv2d, normed_linear
-from ding.torch_utils.network.normalization import build_normalization
+from ding.torch_utils.network.normalization import DreamerLayerNorm, build_normalization
 from ding.torch_utils.network.res_block import ResBlock, ResFCBlock
 
 
@@ -76,19 +76,6 @@ class FCEncoder(nn.Module):
         return output
 
 
-class ChannelLayerNorm(nn.Module):
-    """Layer norm over the channels of ``[B, C, H, W]``, at each pixel by itself."""
-
-    def __init__(self, channels: int, eps: float = 1e-3) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(channels, eps=eps)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, C, H, W]`` in and out."""
-        output: torch.Tensor = self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-        return output
-
-
 class ConvEncoder(nn.Module):
     """Convolutions (by default those of the DQN paper), residual blocks, and a linear layer without activation.
 
@@ -140,7 +127,7 @@ class ConvEncoder(nn.Module):
         for out, kernel, step, pad in zip(self.hidden_size_list, kernel_size, stride, paddings):
             layers.append(nn.Conv2d(channels, out, kernel, step, pad))
             if layer_norm:
-                layers.append(ChannelLayerNorm(out))
+                layers.append(DreamerLayerNorm(out))
             layers.append(self.act)
             channels = out
         layers += [ResBlock(width, activation=self.act, norm_type=norm_type) for _ in blocks]

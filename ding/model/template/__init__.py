@@ -28,6 +28,7 @@ for _name, _class in {
     "atoc": "ATOC",
     "collaq": "CollaQ",
     "coma": "COMA",
+    "dreamervac": "DREAMERVAC",
     "havac": "HAVAC",
     "language_transformer": "LanguageTransformer",
     "madqn": "MADQN",

@@ -17,6 +17,7 @@ from ding.model.template.diffusion import GaussianDiffusion as GaussianDiffusion
 from ding.model.template.diffusion import GaussianInvDynDiffusion as GaussianInvDynDiffusion
 from ding.model.template.diffusion import PlanDiffuser as PlanDiffuser
 from ding.model.template.diffusion import ValueDiffusion as ValueDiffusion
+from ding.model.template.dreamervac import DREAMERVAC as DREAMERVAC
 from ding.model.template.ebm import DFO as DFO
 from ding.model.template.ebm import EBM as EBM
 from ding.model.template.ebm import MCMC as MCMC

@@ -1,8 +1,12 @@
-"""Normalisation layers by name."""
+"""Normalisation layers by name, and the one of images in Dreamer."""
 
+import torch
 from torch import nn
 
 from ding.utils.errors import UnknownNormError
+
+# Of the layer norms of Dreamer; those of DenseHead have the default of torch, as in DI-engine.
+LAYER_NORM_EPS = 1e-3
 
 _CLASSES: dict[str, type[nn.Module]] = {
     "BN1": nn.BatchNorm1d,
@@ -29,3 +33,16 @@ def build_normalization(norm_type: str, dim: int | None = None) -> type[nn.Modul
             f"no normalisation for norm_type={norm_type!r}, dim={dim}; known are BN and IN with dim 1 or 2, LN, SyncBN"
         )
     return _CLASSES[key]
+
+
+class DreamerLayerNorm(nn.Module):
+    """Layer norm over the channels of ``[B, C, H, W]``, at each pixel by itself. State: ``norm``."""
+
+    def __init__(self, ch: int, eps: float = LAYER_NORM_EPS) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(ch, eps=eps)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[B, C, H, W]`` in and out."""
+        output: torch.Tensor = self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return output

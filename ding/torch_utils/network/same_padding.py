@@ -87,3 +87,16 @@ class AvgPool2dSame(nn.AvgPool2d):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return avg_pool2d_same(x, self.kernel_size, self.stride, (0, 0), self.ceil_mode, self.count_include_pad)
+
+
+class Conv2dSame(nn.Conv2d):
+    """Convolution that gives ``ceil(size / stride)`` pixels; an odd padding is larger right and below."""
+
+    def calc_same_pad(self, i: int, k: int, s: int, d: int) -> int:
+        """Return the padding of both sides together for ``i`` pixels, kernel ``k``, stride ``s`` and dilation ``d``."""
+        return get_same_padding(i, k, s, d)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[B, in_channels, H, W]`` to ``[B, out_channels, ceil(H / stride), ceil(W / stride)]``."""
+        padded = pad_same(x, self.kernel_size, self.stride, self.dilation)
+        return F.conv2d(padded, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)

@@ -4,22 +4,29 @@ One *train iteration* is one log dict that ``policy.forward`` returns. ``train``
 per minibatch): the counter and the ``after_iter`` hooks follow the dicts, ``before_iter`` runs once per call.
 """
 
+import logging
+import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import torch
 from easydict import EasyDict
 
 from ding.data import TransitionBatch, is_batched
-from ding.data.roles import LearnMode, Samples, Writer
+from ding.data.roles import LearnMode, Samples, Writer, attribute_of
+from ding.data.safe_file import SafeFileError, write_tree
 from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
+from ding.torch_utils.weight_checks import ON_NONFINITE, NonFiniteError
 from ding.utils import LEARNER_REGISTRY, Configurable, build_logger, get_rank, get_world_size
 from ding.utils.data import AsyncDataLoader
+from ding.utils.names import check_choice
 from ding.utils.nested import map_leaves
-from ding.worker.learner.finite_check import FiniteCheck
 from ding.worker.learner.learner_hook import (
     LearnerHook,
+    LogShowHook,
     add_learner_hook,
     build_learner_hook_by_cfg,
     save_learner_checkpoint,
@@ -29,7 +36,13 @@ from ding.worker.learner.tick_monitor import TickMonitor, get_simple_monitor_typ
 
 __all__ = ["BaseLearner", "TickMonitor", "create_learner", "get_simple_monitor_type"]
 
+log = logging.getLogger(__name__)
+
 _SAVE_HOOK_NAME = "save_ckpt_after_run"
+# Train iterations over which the logged values are averaged.
+_AVERAGED_ITERS = 10
+# Kind of the files that hold the batch of an update that was not finite, and how many of skipped updates are saved.
+_FILE_KIND, _SAVED_SKIPS = "ding.batch", 3
 
 
 class Loader(Protocol):
@@ -40,6 +53,83 @@ class Loader(Protocol):
 
     def close(self) -> None:
         """Stop loading."""
+
+
+class FiniteCheck:
+    """Looks for NaN and infinity in each update of a policy, and keeps the batch for inspection.
+
+    Looking costs microseconds per update, and no wait for a device: the losses that a policy reports are numbers
+    already, and on the CPU one weight tensor is looked at, the first of the network, which every gradient that is not
+    finite reaches by the chain rule. What both miss is noticed by the loss of the next update, so the batch before is
+    kept, too.
+
+    Args:
+        policy: learn mode; its config says what happens (``policy.learn.on_nonfinite``), by default ``'raise'``.
+        folder: where batches are saved: ``iteration_<n>.safetensors``, and the one before it.
+    """
+
+    def __init__(self, policy: LearnMode, folder: str) -> None:
+        found = attribute_of(policy, "cfg")
+        cfg: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+        self._mode = cfg.get("learn", {}).get("on_nonfinite", "raise")
+        check_choice("policy.learn.on_nonfinite", self._mode, ON_NONFINITE)
+        self._folder = folder
+        model = attribute_of(policy, "model")
+        parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+        first = parameters[0] if parameters else None
+        self._probe = first if first is not None and first.device.type == "cpu" and first.is_floating_point() else None
+        self._previous: object = None
+        #: Updates whose loss was not finite, and which were left out.
+        self.skipped = 0
+
+    def look(self, logged: Sequence[Mapping[str, Any]], data: object, train_iter: int) -> bool:
+        """Look at what an update logged; returns whether it is finite, or nobody wants to know.
+
+        Raises:
+            NonFiniteError: it is not, and the run is to end. The batches are saved.
+        """
+        if self._mode == "ignore":
+            return True
+        bad_losses = [
+            f"{key} is {value}"
+            for values in logged
+            for key, value in values.items()
+            if type(value) is float and not math.isfinite(value) and "loss" in key
+        ]
+        bad_weights = self._probe is not None and not math.isfinite(torch.linalg.vector_norm(self._probe.detach()))
+        if not bad_losses and not bad_weights:
+            self._previous = data
+            return True
+        found = bad_losses[:1]
+        # What is in the weights already, no left out update mends.
+        if self._mode == "skip" and not bad_weights:
+            self.skipped += 1
+            if self.skipped <= _SAVED_SKIPS or self.skipped & (self.skipped - 1) == 0:
+                log.warning(
+                    "train iteration %d: %s; its update is left out (no. %d)", train_iter, found[0], self.skipped
+                )
+            if self.skipped <= _SAVED_SKIPS:
+                self._save(data, train_iter)
+            return False
+        if bad_weights:
+            found.append("the weights are NaN or infinite, as the gradient was")
+        saved = self._save(data, train_iter)
+        self._save(self._previous, train_iter, "_before")
+        raise NonFiniteError(
+            f"train iteration {train_iter}: {' and '.join(found)}; the batch is in {saved}. The checkpoints before are "
+            "good; policy.learn.on_nonfinite='skip' leaves such updates out"
+        )
+
+    def _save(self, data: object, train_iter: int, mark: str = "") -> str:
+        path = os.path.join(self._folder, f"iteration_{train_iter}{mark}.safetensors")
+        if data is None:
+            return path
+        columns = data.columns if isinstance(data, TransitionBatch) else data
+        try:
+            write_tree(path, columns, _FILE_KIND)
+        except (SafeFileError, OSError) as error:
+            log.warning("the batch of train iteration %d is not saved: %s", train_iter, error)
+        return path
 
 
 @LEARNER_REGISTRY.register("base")
@@ -116,8 +206,10 @@ class BaseLearner(Configurable):
         self.log_buffer: dict[str, dict[str, Any]] = {
             name: build_log_buffer() for name in ("scalar", "scalars", "histogram")
         }
-        #: Moving averages, ``None`` without a policy or on a rank that does not monitor.
-        self.monitor: TickMonitor | None = None
+        self._monitor: TickMonitor | None = None
+        # What the monitor has not got yet: the values of iterations without a due hook. It looks back no further.
+        self._unmonitored: deque[dict[str, Any]] = deque(maxlen=_AVERAGED_ITERS + 1)
+        self._num_unmonitored = 0
         #: Counter of train iterations. Hooks of ``after_iter`` see the number of the iteration, from 0 on.
         self.last_iter = CountVar(0)
         #: Number of train iterations of a :meth:`start`; a learner that goes on from a checkpoint sets what is left.
@@ -202,7 +294,8 @@ class BaseLearner(Configurable):
         if self._policy is None:
             raise AssertionError("the learner has no policy: pass one to the constructor or set `learner.policy`")
         start = time.perf_counter()
-        self.call_hook("before_iter")
+        if self.hooks["before_iter"]:
+            self.call_hook("before_iter")
         if not self._takes_batches:
             data = _as_rows(data)
         output = self._policy.forward(data, **(policy_kwargs or {}))
@@ -223,10 +316,22 @@ class BaseLearner(Configurable):
                 for mark, name in (("[scalars]", "scalars"), ("[histogram]", "histogram")):
                     if mark in key:
                         self.log_buffer[name][key.split("]")[-1]] = item.pop(key)
-            self.log_buffer["scalar"].update(item, train_time=train_time)
-            self.call_hook("after_iter")
-            self.last_iter.val += 1
+            self._end_iteration(item, train_time)
         return log_vars
+
+    def _end_iteration(self, values: dict[str, Any], train_time: float) -> None:
+        """Log the values of a train iteration, call the hooks if one of them is due, and count it."""
+        hooks, train_iter = self.hooks["after_iter"], self.last_iter.val
+        due = any(train_iter % hook.every == 0 for hook in hooks)
+        if due or not any(isinstance(hook, LogShowHook) for hook in hooks):
+            self.log_buffer["scalar"].update(values, train_time=train_time)
+            self.call_hook("after_iter")
+        else:
+            self._unmonitored.append({**self.log_buffer["scalar"], **values, "train_time": train_time})
+            self._num_unmonitored += 1
+            for buffer in self.log_buffer.values():
+                buffer.clear()
+        self.last_iter.val += 1
 
     def setup_dataloader(self, loader: Loader | None = None) -> None:
         """Build the data loader over ``self.get_data(batch_size)``, which the communication layer sets.
@@ -318,6 +423,26 @@ class BaseLearner(Configurable):
             self.ckpt_name = None
 
     @property
+    def monitor(self) -> TickMonitor | None:
+        """Moving averages of what is logged, ``None`` without a policy or on a rank that does not monitor."""
+        monitor, waiting, number = self._monitor, list(self._unmonitored), self._num_unmonitored
+        self._unmonitored.clear()
+        self._num_unmonitored = 0
+        if monitor is not None and waiting:
+            if number > len(waiting):
+                monitor.time.step(number - len(waiting))
+            for values in waiting:
+                numbers = build_log_buffer()
+                numbers.update(values)
+                monitor.record(numbers)
+                monitor.time.step()
+        return monitor
+
+    @monitor.setter
+    def monitor(self, monitor: TickMonitor | None) -> None:
+        self._monitor = monitor
+
+    @property
     def policy(self) -> Any:
         """Learn mode of the policy. Setting it builds a new monitor from ``policy.monitor_vars()``."""
         return self._policy
@@ -328,7 +453,7 @@ class BaseLearner(Configurable):
         self._takes_batches = is_batched(policy.forward)
         self._finite = FiniteCheck(policy, os.path.join(self.exp_name, "nonfinite"))
         if self._monitors:
-            self.monitor = get_simple_monitor_type(policy.monitor_vars())(expire=10)
+            self.monitor = get_simple_monitor_type(policy.monitor_vars())(expire=_AVERAGED_ITERS)
         if self._cfg.get("log_policy", True):
             self.info(policy.info())
 

@@ -62,7 +62,6 @@ class Engine(Protocol):
     last_iter: CountVar
     collector_envstep: int
     log_buffer: dict[str, dict[str, Any]]
-    monitor: TickMonitor | None
     logger: Any
     tb_logger: Any
     rank: int
@@ -71,6 +70,10 @@ class Engine(Protocol):
     instance_name: str
     ckpt_name: str | None
     saver: CheckpointSaver
+
+    @property
+    def monitor(self) -> TickMonitor | None:
+        """Moving averages of what is logged."""
 
     @property
     def policy(self) -> LearnMode:
@@ -124,6 +127,10 @@ class LearnerHook(Hook):
     """
 
     positions: ClassVar[list[str]] = ["before_run", "after_run", "before_iter", "after_iter"]
+
+    every = 1
+    """At ``after_iter`` the hook is called in the train iterations that are multiples of this; it may be called in
+    others, too."""
 
     def __init__(self, *args: Any, position: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -185,6 +192,9 @@ class SaveCkptHook(LearnerHook):
         self._freq = checked_freq(self.name, ext_args)
         self._interval_s = _checked_minutes(self.name, ext_args) * 60
         self._saved_s = time.monotonic()
+        # A subclass may be due at other times.
+        if type(self) is SaveCkptHook and not self._interval_s:
+            self.every = self._freq
 
     def __call__(self, engine: Engine) -> None:
         if self._interval_s:
@@ -228,6 +238,8 @@ class LogShowHook(LearnerHook):
         super().__init__(*args, **kwargs)
         _check_names(self.name, ext_args, ("freq",))
         self._freq = checked_freq(self.name, ext_args)
+        if type(self) is LogShowHook:
+            self.every = self._freq
 
     def __call__(self, engine: Engine) -> None:
         monitor = engine.monitor

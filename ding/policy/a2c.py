@@ -12,10 +12,9 @@ from ding.policy._acting.stochastic import StochasticPolicy
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.q_values import weighted
 from ding.policy._samples.segments import as_given
-from ding.policy.common_utils import action_mask_of
 from ding.policy.ppo import normalized
 from ding.rl_utils import get_train_sample
-from ding.rl_utils.policy_dist import policy_of, policy_parts
+from ding.rl_utils.policy_dist import action_mask_of, policy_of, policy_parts
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("obs", "action", "value", "adv", "weight")
@@ -24,6 +23,8 @@ _FIELDS = ("obs", "action", "value", "adv", "weight")
 @POLICY_REGISTRY.register("a2c")
 class A2CPolicy(StochasticPolicy):
     """Advantage actor-critic for discrete and continuous actions: one pass over the samples of a collection."""
+
+    _learns_from_transitions = False
 
     config = {
         "type": "a2c",
@@ -68,7 +69,7 @@ class A2CPolicy(StochasticPolicy):
     def _forward_learn(self, data: Samples) -> dict[str, Any]:
         """One pass over B samples; returns the floats of the last minibatch."""
         cfg = self._cfg.learn
-        batch = self._tensors(data)
+        batch = self._learn_batch(data)
         if not self._model.training:
             self._model.train()
         last = self._run_minibatches(batch, _FIELDS, cfg.batch_size)[-1]

@@ -11,8 +11,8 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._samples.sequences import SequencePolicy
-from ding.policy.common_utils import action_mask_of
 from ding.rl_utils.acer import acer_policy_error, acer_trust_region_update, acer_value_error
+from ding.rl_utils.policy_dist import action_mask_of
 from ding.rl_utils.retrace import compute_q_retraces
 from ding.utils import POLICY_REGISTRY
 from ding.utils.nested import map_nested

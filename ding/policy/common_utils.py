@@ -52,11 +52,6 @@ def transition_of(
     return {"obs": obs, **following, **outputs, "reward": timestep.reward, "done": done}
 
 
-def action_mask_of(obs: Any) -> torch.Tensor | None:
-    """The ``action_mask`` of dict observations, if they have one."""
-    return obs.get("action_mask") if isinstance(obs, Mapping) else None
-
-
 def single_env_forward_wrapper(forward_fn: Callable[..., Any]) -> Callable[[Any], np.ndarray]:
     """A function from one observation to one action, from the forward function of a collect or eval mode.
 

@@ -74,16 +74,11 @@ class CompiledUpdates:
             self.graphs.give_up(f"learn.amp={learn['amp']!r}")
 
     @property
-    def enabled(self) -> bool:
-        """Whether updates may still become graphs."""
-        return self.graphs.enabled
-
-    @property
     def limit(self) -> int:
         """How many updates one call may hold: a schedule takes a step after each call, so that it wants one in each."""
         takes = "num_updates" in inspect.signature(self._policy._forward_learn).parameters
-        scheduled = self._policy._get_attribute("cfg").learn.get("lr_scheduler") if self.enabled else None
-        joins = self.enabled and takes and not scheduled and self._policy._may_join_updates()
+        scheduled = self._policy._get_attribute("cfg").learn.get("lr_scheduler") if self.graphs.enabled else None
+        joins = self.graphs.enabled and takes and not scheduled and self._policy._may_join_updates()
         return _MAX_UPDATES_PER_CALL if joins else 1
 
     def run(self, batch: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -92,12 +87,12 @@ class CompiledUpdates:
         Small updates are joined in one graph; of large ones, beside which a call costs little, each runs by itself.
         """
         self._asked = True
-        if self.enabled and _holds_objects(batch):
+        if self.graphs.enabled and _holds_objects(batch):
             self.graphs.give_up("a batch holds what is no tensor")
-        if not self.enabled:
+        if not self.graphs.enabled:
             return self._run_eager(batch, options)
         rows = (num_rows(batch) or 0) // len(options)
-        together = len(options) if rows * self._count_weights() <= _MAX_JOINED_PRODUCTS else 1
+        together = joined_updates(len(options)) if rows * self._count_weights() <= _MAX_JOINED_PRODUCTS else 1
         parts = split_rows(batch, len(options) // together)
         form, found = form_of(parts[0]), dict[Any, CompiledGraph | None]()
         results = []
@@ -117,7 +112,7 @@ class CompiledUpdates:
         return self._num_weights
 
     def _find(self, key: Any, batch: Any, options: Sequence[Mapping[str, Any]]) -> CompiledGraph | None:
-        if not self.enabled:
+        if not self.graphs.enabled:
             return None
         leaves = leaves_of(batch)
         return self.graphs.find(key, lambda: self._record(batch, leaves, options), leaves)
@@ -136,11 +131,11 @@ class CompiledUpdates:
         @functools.wraps(forward)
         def learn(*args: Any, **kwargs: Any) -> Any:
             result = forward(*args, **kwargs)
-            if self.enabled and not self._asked:
+            if self.graphs.enabled and not self._asked:
                 self.graphs.give_up("it has no _update that Policy._learn runs")
             return result
 
-        return learn if self.enabled else forward
+        return learn if self.graphs.enabled else forward
 
     def _record(
         self, batch: Mapping[str, Any], leaves: Sequence[torch.Tensor], options: Sequence[Mapping[str, Any]]

@@ -1,6 +1,5 @@
 """DDPG: a deterministic actor and a Q function."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,14 +8,13 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._learning.critics import ActorCriticModule, critic_losses, others, priorities, q_values
+from ding.policy._learning.critics import ActorCriticModule, critic_losses, priorities, q_values
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import num_steps, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_train_sample
-from ding.torch_utils.parameter import frozen
 from ding.utils import POLICY_REGISTRY
 from ding.utils.names import did_you_mean
 
@@ -98,10 +96,6 @@ class DDPGPolicy(Policy):
         name = "maqac" if self._cfg.multi_agent else "qac"
         return f"continuous_{name}", [f"ding.model.template.{name}"]
 
-    @functools.cached_property
-    def _critic_only(self) -> list[torch.nn.Parameter]:
-        return others(self._model.critic, but=self._model.actor)
-
     def _init_learn(self) -> None:
         learn, model = self._cfg.learn, self._model
         self._gamma, self._nstep = float(learn.discount_factor), int(self._cfg.get("nstep", 1))
@@ -168,8 +162,7 @@ class DDPGPolicy(Policy):
 
     def _update_actor(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """One step of the actor; returns the losses, by name."""
-        with frozen(self._critic_only):
-            loss = self._actor_loss(batch)
+        loss = self._actor_loss(batch)
         self._optimize(loss, self._optimizer_actor, self._model.actor)
         return {"actor_loss": loss}
 

@@ -14,10 +14,9 @@ from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.ppo_parameters import init_ppo_parameters
 from ding.policy._learning.update import read_out
 from ding.policy._samples.segments import minibatches
-from ding.policy.common_utils import action_mask_of
 from ding.policy.errors import PolicyConfigError
 from ding.policy.ppo import PPOLoss, PPOPolicy, ppo_loss
-from ding.rl_utils.policy_dist import policy_of, policy_parts
+from ding.rl_utils.policy_dist import action_mask_of, policy_of, policy_parts
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY, RunningMeanStd, deep_merge_dicts
 from ding.utils.nested import map_nested
@@ -110,7 +109,7 @@ class HAPPOPolicy(PPOPolicy):
             Per minibatch of an agent ``agent<i>_cur_lr`` and ``agent<i>_`` with the fields of :class:`PPOLoss`, as
             floats.
         """
-        batch = self._tensors(data)
+        batch = self._learn_batch(data)
         batch["factor"] = torch.ones(len(batch["done"]), device=self._device)
         count = self._cfg.agent_num
         order: Any = range(count)

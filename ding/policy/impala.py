@@ -10,10 +10,9 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam, clipping_rmsprop
 from ding.policy._samples.sequences import SequencePolicy
-from ding.policy.common_utils import action_mask_of
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import vtrace_data, vtrace_error_discrete_action
-from ding.rl_utils.policy_dist import policy_parts
+from ding.rl_utils.policy_dist import action_mask_of, policy_parts
 from ding.utils import POLICY_REGISTRY
 from ding.utils.names import did_you_mean
 from ding.utils.nested import map_nested

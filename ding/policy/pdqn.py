@@ -16,7 +16,6 @@ from ding.policy._learning.update import read_out
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample
-from ding.torch_utils.parameter import frozen
 from ding.utils import POLICY_REGISTRY
 
 
@@ -103,7 +102,6 @@ class PDQNPolicy(Policy):
         dis, cont = (cfg.learn.learning_rate if rate is None else rate for rate in rates)
         self._dis_optimizer = clipping_adam(self._discrete.parameters(), cfg.learn, lr=dis)
         self._cont_optimizer = clipping_adam(others(self._continuous, but=self._discrete), cfg.learn, lr=cont)
-        self._discrete_only = others(self._discrete, but=self._continuous)
         self._learn_model = model_wrap(model, wrapper_name="base")
         self._target_model = target_network(model, cfg.learn, PDQNPolicy.config["learn"], self._reference_numerics)
 
@@ -129,10 +127,9 @@ class PDQNPolicy(Policy):
 
     def _update_arguments(self, batch: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """One step of the arguments ``x(s)`` on ``-mean_s sum_k Q(s, k, x(s))``."""
-        with frozen(self._discrete_only):
-            args = self._model(batch["obs"], mode="compute_continuous")["action_args"]
-            q = self._model({"state": batch["obs"], "action_args": args}, mode="compute_discrete")["logit"]
-            loss = -q.sum(-1).mean()
+        args = self._model(batch["obs"], mode="compute_continuous")["action_args"]
+        q = self._model({"state": batch["obs"], "action_args": args}, mode="compute_discrete")["logit"]
+        loss = -q.sum(-1).mean()
         self._optimize(loss, self._cont_optimizer, self._continuous)
         return {"continuous_loss": loss, "total_loss": loss, "q_value": mean_of(q)}
 

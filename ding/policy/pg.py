@@ -10,8 +10,7 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._acting.episode import EpisodePolicy
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy.common_utils import action_mask_of
-from ding.rl_utils.policy_dist import policy_of, policy_parts
+from ding.rl_utils.policy_dist import action_mask_of, policy_of, policy_parts
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("obs", "action", "return")
@@ -52,7 +51,7 @@ class PGPolicy(EpisodePolicy):
     @batched
     def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:
         """One pass over B samples with ``return``; returns a dict of floats per minibatch."""
-        batch = self._tensors(data)
+        batch = self._learn_batch(data)
         if not self._model.training:
             self._model.train()
         logs = self._run_minibatches(batch, _FIELDS, self._cfg.learn.batch_size)

@@ -15,10 +15,9 @@ from ding.policy._learning.q_values import weighted
 from ding.policy._learning.update import read_out
 from ding.policy._learning.value_norm import ValueNormPolicy
 from ding.policy._samples.segments import as_given, minibatches
-from ding.policy.common_utils import action_mask_of
 from ding.policy.ppo import PPOSettings, normalized
 from ding.rl_utils import get_train_sample, ppo_value_error
-from ding.rl_utils.policy_dist import policy_of, policy_parts
+from ding.rl_utils.policy_dist import action_mask_of, policy_of, policy_parts
 from ding.torch_utils.data_helper import to_device
 from ding.utils import POLICY_REGISTRY
 
@@ -59,6 +58,8 @@ class PhasicPolicy(ValueNormPolicy):
     phase, ``kept_samples``, are part of a run's snapshot, but not of a checkpoint, which would grow by collections: a
     run that goes on from the latter begins to keep anew.
     """
+
+    _learns_from_transitions = False
 
     kept_samples: KeptSamples | None = None
     """None where the policy does not learn."""
@@ -213,7 +214,7 @@ class PPGPolicy(PhasicPolicy):
         as floats.
         """
         learn = self._cfg.learn
-        batch = self._tensors(data)
+        batch = self._learn_batch(data)
         batch["return"] = self._in_unit(batch["value"] * self._value_scale + batch["adv"], self._running_mean_std)
         if not self._model.training:
             self._model.train()
@@ -277,7 +278,7 @@ class PPGOffPolicy(PhasicPolicy):
     @batched
     def _forward_learn(self, data: Any) -> dict[str, Any]:
         """One update of policy and critic, from ``{'policy': samples, 'value': samples}`` of B each; returns floats."""
-        policy_batch, value_batch = (self._tensors(data[name]) for name in ("policy", "value"))
+        policy_batch, value_batch = (self._learn_batch(data[name]) for name in ("policy", "value"))
         value_batch["return"] = value_batch["value"] + value_batch["adv"]
         if not self._model.training:
             self._model.train()

@@ -18,9 +18,9 @@ from ding.policy._learning.ppo_parameters import init_ppo_parameters, pretrained
 from ding.policy._learning.q_values import weighted
 from ding.policy._learning.value_norm import ValueNormPolicy
 from ding.policy._samples.segments import as_given
-from ding.policy.common_utils import action_mask_of
 from ding.policy.errors import PolicyUsageError
 from ding.rl_utils import gae, gae_data, get_nstep_return_data, get_train_sample
+from ding.rl_utils.policy_dist import action_mask_of
 from ding.rl_utils.surrogate import Surrogate, surrogate_loss
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
@@ -145,6 +145,8 @@ class PPOPolicy(ValueNormPolicy):
     collecting and learning are separate processes, advantages need ``recompute_adv``.
     """
 
+    _learns_from_transitions = False
+
     config = {
         "type": "ppo",
         "on_policy": True,
@@ -230,7 +232,7 @@ class PPOPolicy(ValueNormPolicy):
             Per minibatch ``cur_lr`` and the fields of :class:`PPOLoss`, as floats.
         """
         cfg = self._cfg.learn
-        batch = self._tensors(data)
+        batch = self._learn_batch(data)
         if self._pretrained_model is not None:
             with torch.no_grad():
                 batch["logit_pretrained"] = self._pretrained_model(batch["obs"], mode="compute_actor")["logit"]
@@ -463,7 +465,7 @@ class PPOPGPolicy(EpisodePolicy):
     @batched
     def _forward_learn(self, data: Samples) -> list[dict[str, Any]]:
         """``epoch_per_collect`` epochs over B samples with ``return``; returns a dict of floats per minibatch."""
-        cfg, batch = self._cfg.learn, self._tensors(data)
+        cfg, batch = self._cfg.learn, self._learn_batch(data)
         if not self._model.training:
             self._model.train()
         logs = [

@@ -81,7 +81,7 @@ class PromptPGPolicy(Policy):
         """Yield the samples in order, ``learn.batch_size`` at a time; texts as ``texts`` and ``candidates``."""
         columns = dict(TransitionBatch.of(data).columns)
         obs = columns.pop("obs")
-        tensors = self._tensors(TransitionBatch(columns))
+        tensors = self._learn_batch(TransitionBatch(columns))
         tensors["action"] = tensors["action"].reshape(len(data), -1)
         size = self._cfg.learn.batch_size
         for start in range(0, len(data), size):

@@ -52,6 +52,8 @@ class R2D2Policy(RecurrentQPolicy):
     each are not learned, what fills up is, and priorities are squared errors, as in DI-engine.
     """
 
+    _learns_from_transitions = False
+
     config = {
         "type": "r2d2",
         "cuda": False,
@@ -245,7 +247,7 @@ class R2D2Policy(RecurrentQPolicy):
     def _time_first(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
         """B sequences time first, with ``null`` and ``learned``; their rewards as ``rewards`` ``[T, B, n]``."""
         data = completed_sequences(data, self._nstep, self._burnin_step)
-        batch = self._tensors(sequence_batch(data), weighted)
+        batch = super()._learn_batch(sequence_batch(data), weighted)
         batch["prev_state"] = self._first_state(batch)
         put_time_first(batch)
         if self._reference_numerics:

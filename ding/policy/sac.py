@@ -3,7 +3,7 @@ and with the rewards of SQIL.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +14,9 @@ from ding.data import EnvBatch, batched, is_batched
 from ding.model import model_wrap
 from ding.policy._learning.critics import ActorCritic, critic_losses, priorities, q_values
 from ding.policy._learning.soft_actor_critic import SoftActorCriticPolicy
-from ding.policy.common_utils import action_mask_of, transition_of
+from ding.policy.common_utils import transition_of
+from ding.rl_utils.policy_dist import action_mask_of
 from ding.rl_utils.squashed_normal import squashed_sample
-from ding.torch_utils.parameter import frozen
 from ding.utils import POLICY_REGISTRY
 from ding.utils.nested import map_nested
 
@@ -81,12 +81,14 @@ class SACPolicy(SoftActorCriticPolicy):
                 layer.weight.data.uniform_(-bound, bound)
                 layer.bias.data.uniform_(-bound, bound)
 
+    _q_values: Callable[..., torch.Tensor] = staticmethod(q_values)
+    """Values of each critic, ``[critics, B]`` (``[critics, B, agents]``), from a network, ``obs`` and ``action``."""
+
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update of critics, actor and temperature, in this order."""
         alpha = self._temperature.value.clone()
         losses, numbers = self._update_critic(batch, alpha)
-        with frozen(self._critic_only):
-            actor = self._actor_loss(batch["obs"], alpha)
+        actor = self._actor_loss(batch["obs"], alpha)
         self._optimize(actor.loss, self._optimizer_policy, self._model.actor)
         losses |= {"policy_loss": actor.loss, **self._update_temperature(actor.log_prob)}
         self._target_model.update(self._model)
@@ -107,10 +109,10 @@ class SACPolicy(SoftActorCriticPolicy):
         with torch.no_grad():
             mu, sigma = self._model(batch["next_obs"], mode="compute_actor")["logit"]
             next_action, log_prob = squashed_sample(mu, sigma, self._reference_numerics)
-            next_q = self._q_values(self._target_model.forward, batch["next_obs"], next_action).amin(0)
+            next_q = self._q_values(self._target_model.forward, batch["next_obs"], action=next_action).amin(0)
             next_value = next_q - alpha * log_prob
             target = batch["reward"] + batch["discount"] * batch["not_done"] * next_value
-        q = self._q_values(self._model, batch["obs"], batch["action"])
+        q = self._q_values(self._model, batch["obs"], action=batch["action"])
         losses = critic_losses(q - target, batch["weight"])
         return CriticLoss(losses, (q - target).detach(), q.detach(), next_value)
 
@@ -118,12 +120,8 @@ class SACPolicy(SoftActorCriticPolicy):
         """``mean (alpha log pi(a | s) - min_i Q_i(s, a))`` with ``a`` drawn from ``pi(s)`` by reparametrisation."""
         mu, sigma = self._model(obs, mode="compute_actor")["logit"]
         action, log_prob = squashed_sample(mu, sigma, self._reference_numerics)
-        q = self._q_values(self._model, obs, action).amin(0)
+        q = self._q_values(self._model, obs, action=action).amin(0)
         return ActorLoss((alpha * log_prob - q).mean(), log_prob.detach(), mu.detach(), sigma.detach())
-
-    def _q_values(self, network: ActorCritic, obs: Any, action: torch.Tensor) -> torch.Tensor:
-        """``Q_i(s, a)`` of each critic: ``[critics, B]`` (``[critics, B, agents]``)."""
-        return q_values(network, obs, action=action)
 
     def _critic_numbers(self, critic: CriticLoss) -> dict[str, torch.Tensor]:
         """What to log of the critics' update, and ``priority`` ``[B]``."""

@@ -12,7 +12,7 @@ from ding.model import model_wrap
 from ding.policy._acting.observations import output_column
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.q_values import Values, of_action
-from ding.policy._learning.temperature import Temperature
+from ding.policy._learning.soft_actor_critic import Temperature
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.rl_utils import get_train_sample

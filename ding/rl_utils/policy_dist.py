@@ -13,6 +13,11 @@ from ding.torch_utils.math_helper import usable_mask
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
+def action_mask_of(obs: Any) -> torch.Tensor | None:
+    """Return the ``action_mask`` of dict observations, None without one."""
+    return obs.get("action_mask") if isinstance(obs, Mapping) else None
+
+
 class Categorical:
     """Policy with logits ``[*S, N]``."""
 

@@ -24,6 +24,10 @@ from ding.utils.rows import get_shape0 as get_shape0
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
 
+FIELD_DTYPES = {torch.float64: torch.float32}
+"""What other dtypes become that networks do not take: in a sample, and in its observations, whose bytes are pixels."""
+OBSERVATION_DTYPES = {**FIELD_DTYPES, torch.uint8: torch.float32}
+
 
 def _map(
     name: str,
@@ -145,9 +149,7 @@ def network_tensor(
         bytes_as_floats: False keeps uint8.
     """
     tensor = value if isinstance(value, torch.Tensor) else _array_to_tensor(value, None)
-    dtype = tensor.dtype
-    if dtype is torch.float64 or (dtype is torch.uint8 and bytes_as_floats):
-        dtype = torch.float32
+    dtype = (OBSERVATION_DTYPES if bytes_as_floats else FIELD_DTYPES).get(tensor.dtype, tensor.dtype)
     return tensor.to(device, dtype, non_blocking=True).contiguous()
 
 

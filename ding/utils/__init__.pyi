@@ -63,7 +63,6 @@ from ding.utils.log_writer_helper import Router as Router
 from ding.utils.memory_helper import SimpleMemoryProfiler as SimpleMemoryProfiler
 from ding.utils.messages import error_wrapper as error_wrapper
 from ding.utils.messages import one_time_warning as one_time_warning
-from ding.utils.minibatches import split_data_generator as split_data_generator
 from ding.utils.names import did_you_mean as did_you_mean
 from ding.utils.names import nearest as nearest
 from ding.utils.normalizer_helper import DatasetNormalizer as DatasetNormalizer
@@ -116,6 +115,7 @@ from ding.utils.render_helper import get_env_fps as get_env_fps
 from ding.utils.render_helper import render as render
 from ding.utils.render_helper import render_env as render_env
 from ding.utils.rows import get_shape0 as get_shape0
+from ding.utils.rows import split_data_generator as split_data_generator
 from ding.utils.running_mean_std import RunningMeanStd as RunningMeanStd
 from ding.utils.scheduler_helper import Scheduler as Scheduler
 from ding.utils.seed import SeedTree as SeedTree

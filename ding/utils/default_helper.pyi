@@ -12,8 +12,8 @@ from ding.utils.dict_helper import remove_illegal_item as remove_illegal_item
 from ding.utils.limited_space import LimitedSpaceContainer as LimitedSpaceContainer
 from ding.utils.messages import error_wrapper as error_wrapper
 from ding.utils.messages import one_time_warning as one_time_warning
-from ding.utils.minibatches import split_data_generator as split_data_generator
-from ding.utils.minibatches import split_fn as split_fn
 from ding.utils.rows import get_shape0 as get_shape0
+from ding.utils.rows import split_data_generator as split_data_generator
+from ding.utils.rows import split_fn as split_fn
 from ding.utils.running_mean_std import RunningMeanStd as RunningMeanStd
 from ding.utils.seed import set_pkg_seed as set_pkg_seed

@@ -8,7 +8,7 @@ Two kinds of nesting occur:
   (:func:`map_leaves`, :func:`map_together`, :func:`map_paths`, :func:`iter_paths`, :func:`iter_leaves`).
 
 ``None`` is a leaf everywhere. Which lists hold rows and which hold columns is decided by
-:func:`ding.utils.minibatches.is_bundle`, which keys are not converted by :func:`is_ignored_key`.
+:func:`ding.utils.rows.is_bundle`, which keys are not converted by :func:`is_ignored_key`.
 
 Time per call with an identity function, on one core, for a transition of six entries and for one bare tensor:
 ``map_leaves`` 1.0 and 0.12 us, ``map_nested`` 2.3 and 0.29 us, ``optree.tree_map`` 3.3 and 1.4 us,

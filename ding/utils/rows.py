@@ -3,17 +3,18 @@
 *Columns* are nested dicts of tensors, arrays and lists with one row per entry; a list holds objects (:func:`take`,
 :func:`put`). A *batch* is what a network learns from, in which a list is one of two things: one entry per row, or a
 bundle of columns with N rows each, such as the parts of an observation. :func:`is_bundle` is the rule
-(:func:`num_rows`, :func:`take_rows`).
+(:func:`num_rows`, :func:`take_rows`), and :func:`split_data_generator` cuts it into minibatches.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import torch
 
-from ding.utils.nested import is_ignored_key, iter_nested, map_leaves, map_together, plain_tree, rebuilt
+from ding.utils.errors import InvalidArgumentError
+from ding.utils.nested import is_ignored_key, iter_nested, map_leaves, map_nested, map_together, plain_tree, rebuilt
 
 # Recurrent states are lists with one entry per sample, whatever the entries are.
 STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
@@ -145,3 +146,40 @@ def get_shape0(data: object) -> int:
         f"get_shape0 needs a tensor or array with an axis first in a {type(data).__name__}, found a "
         f"{type(first).__name__}"
     )
+
+
+def split_data_generator(data: Mapping[str, Any], split_size: int, shuffle: bool = True) -> Iterator[dict[str, Any]]:
+    """Yield dicts of ``split_size`` rows cut from a dict of columns.
+
+    Values may be tensors or arrays ``[N, ...]``, dicts of such, lists or tuples of tensors that are each ``[N, ...]``,
+    lists of N other objects, or None. A short last part starts earlier, so that it overlaps its predecessor and has
+    ``split_size`` rows too; data shorter than ``split_size`` is one part.
+
+    Args:
+        split_size: rows per part.
+        shuffle: draw the order with ``numpy.random.permutation``.
+
+    Raises:
+        InvalidArgumentError: ``data`` is no dict, nothing in it has a length, or ``split_size`` is below 1.
+    """
+    for index in minibatch_rows(data, split_size, shuffle):
+        yield {key: take_rows(value, index, key) for key, value in data.items()}
+
+
+def minibatch_rows(data: Mapping[str, Any], split_size: int, shuffle: bool = True) -> list[np.ndarray]:
+    """Return which rows each dict of :func:`split_data_generator` holds, int64 ``[split_size]``."""
+    if split_size < 1:
+        raise InvalidArgumentError(f"split_size must be at least 1, got {split_size}")
+    if not isinstance(data, Mapping):
+        raise InvalidArgumentError(f"split_data_generator takes a dict of columns, got a {type(data).__name__}")
+    length = num_rows(data)
+    if length is None:
+        raise InvalidArgumentError(f"split_data_generator: none of the keys {sorted(data)} has a length")
+    order = np.random.permutation(length) if shuffle else np.arange(length)
+    begins = [max(0, min(start, length - split_size)) for start in range(0, length, split_size)]
+    return [order[begin : begin + split_size] for begin in begins]
+
+
+def split_fn(data: Any, indices: Sequence[int], start: int, end: int) -> Any:
+    """The rows ``indices[start:end]`` of columns: a tensor or array, a dict or list of such, or None (stays None)."""
+    return map_nested(lambda column: None if column is None else column[indices[start:end]], data)

@@ -40,7 +40,7 @@ from ding.utils import (
     try_import_rediscluster,
 )
 from ding.utils.messages import add_note
-from ding.utils.minibatches import split_fn
+from ding.utils.rows import split_fn
 
 
 def test_merge_keeps_type_and_inputs():

@@ -10,10 +10,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common.shapes import as_shape
+from ding.model.common.shapes import Observation, as_shape
+from ding.torch_utils.network.input_dtype import as_input
 from ding.torch_utils.network.nn_module import fc_block, normed_conv2d, normed_linear
 from ding.torch_utils.network.normalization import DreamerLayerNorm, build_normalization
 from ding.torch_utils.network.res_block import ResBlock, ResFCBlock
+
+
+def encode(observation: Observation, encoder: nn.Module) -> torch.Tensor:
+    """Features of an observation without its mask. An encoder of one's own gets integers and bools as they are."""
+    if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
+        observation = as_input(observation, encoder)
+    features: torch.Tensor = encoder(observation)
+    return features
 
 
 class FCEncoder(nn.Module):

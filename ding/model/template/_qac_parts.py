@@ -115,7 +115,7 @@ def actor_output(actor: nn.Module, features: torch.Tensor) -> dict[str, Any]:
     """``action`` ``[B, N]`` (``[B]`` for N = 1), or ``logit``: the list of ``mu`` and ``sigma``, of
     :func:`continuous_actor`.
     """
-    output = run_head(actor, features)
+    output = actor(features if features.is_floating_point() else as_input(features, actor))
     if "pred" in output:
         return {"action": output["pred"]}
     return {"logit": [output["mu"], output["sigma"]]}
@@ -128,9 +128,10 @@ def twins(make: Callable[[], nn.Module], twin_critic: bool) -> nn.Module:
 
 def each_value(critic: nn.Module, features: torch.Tensor, key: str) -> torch.Tensor | list[torch.Tensor]:
     """What ``critic`` (see :func:`twins`) gives under ``key``: a tensor, or a list of two."""
-    if isinstance(critic, nn.ModuleList):
-        return [run_head(one, features)[key] for one in critic]
-    return run_head(critic, features)[key]
+    heads = critic if isinstance(critic, nn.ModuleList) else [critic]
+    features = features if features.is_floating_point() else as_input(features, heads[0])
+    values = [head(features)[key] for head in heads]
+    return values if isinstance(critic, nn.ModuleList) else values[0]
 
 
 def run_head(layers: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -139,9 +140,14 @@ def run_head(layers: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
     return output
 
 
-def state_action(obs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Observation and action in one row; ``action`` ``[B]`` counts as ``[B, 1]``."""
-    return torch.cat([obs, action if action.ndim == obs.ndim else action.unsqueeze(-1)], dim=-1)
+def state_action(features: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+    """Features and ``action`` in one row: an action ``[B]`` counts as ``[B, 1]``, one of a hybrid is the chances of the
+    types, from ``logit``, and ``action_args``.
+    """
+    action = inputs["action"]
+    if isinstance(action, Mapping):
+        return torch.cat([features, inputs["logit"].softmax(dim=-1), action["action_args"]], dim=-1)
+    return torch.cat([features, action if action.ndim == features.ndim else action.unsqueeze(-1)], dim=-1)
 
 
 def qac_encoders(

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.model.common.encoder import encode
 from ding.model.common.head import RegressionHead
 from ding.model.common.shapes import Observation, ObsShape
-from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, make_encoder, split_observation
 from ding.model.template.vac import RELU, actor_output, check_widths, make_actor_head, unknown_mode
 from ding.utils import MODEL_REGISTRY
 

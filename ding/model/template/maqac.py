@@ -84,7 +84,7 @@ class ContinuousMAQAC(ActorCriticModes):
         """``obs`` with ``global_state`` ``[B, A, global_obs_shape]``, and ``action`` ``[B, A, N]``, to ``q_value``
         ``[B, A]``, or a list of two.
         """
-        x = state_action(inputs["obs"]["global_state"], inputs["action"])
+        x = state_action(inputs["obs"]["global_state"], inputs)
         return {"q_value": each_value(self.critic, x, "pred")}
 
 

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.model.common.encoder import encode
 from ding.model.common.head import RegressionHead
 from ding.model.common.shapes import as_shape, squeezed
-from ding.model.template.q_model import ACTION_MASK, encode
+from ding.model.template.q_model import ACTION_MASK
 from ding.model.template.vac import RELU, ActionShape, actor_output, make_actor_head, unknown_mode
 from ding.utils import MODEL_REGISTRY
 

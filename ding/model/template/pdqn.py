@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.model.common.encoder import encode
 from ding.model.common.head import DiscreteHead, DuelingHead, RegressionHead
 from ding.model.common.shapes import Observation, ObsShape
 from ding.model.template._qac_parts import RELU, ActionShape, ActorCriticModes, hybrid_widths
-from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, encode, make_encoder
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, make_encoder
 from ding.utils import MODEL_REGISTRY
 
 # What a type of action sees in the place of arguments that are not its own.

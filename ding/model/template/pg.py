@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.model.common.encoder import encode
 from ding.model.common.head import DiscreteHead, ReparameterizationHead, independent_normal_dist
 from ding.model.common.shapes import Observation, ObsShape
 from ding.model.template.q_model import (
     ACTION_MASK,
     DEFAULT_HIDDEN_SIZES,
-    encode,
     make_encoder,
     make_head,
     split_observation,

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from ding.model.common.encoder import encode
 from ding.model.common.shapes import Observation, ObsShape
-from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, encode, split_observation
+from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, split_observation
 from ding.model.template.vac import RELU, VAC, ActionShape, unknown_mode
 from ding.utils import MODEL_REGISTRY
 

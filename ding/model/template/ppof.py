@@ -6,9 +6,9 @@ import torch
 from easydict import EasyDict
 from torch import nn
 
+from ding.model.common.encoder import encode
 from ding.model.common.head import PopArtVHead, layer_stack
 from ding.model.common.shapes import Observation
-from ding.model.template.q_model import encode
 from ding.model.template.vac import RELU, VAC
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder
+from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder, encode
 from ding.model.common.head import MultiHead
 from ding.model.common.shapes import Observation, ObsShape, as_shape, output_sizes
-from ding.torch_utils.network.input_dtype import as_input
 
 OBSERVATION, ACTION_MASK = "observation", "action_mask"
 DEFAULT_HIDDEN_SIZES = (128, 128, 64)
@@ -120,11 +119,3 @@ def split_observation(x: Observation, encoder: nn.Module, model_name: str) -> tu
         f"{model_name} was built for a tensor observation; a dict must hold it under {OBSERVATION!r} "
         f"(and may hold {ACTION_MASK!r}), got the keys {sorted(x)}"
     )
-
-
-def encode(observation: Observation, encoder: nn.Module) -> torch.Tensor:
-    """Features of an observation without its mask. An encoder of one's own gets integers and bools as they are."""
-    if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
-        observation = as_input(observation, encoder)
-    features: torch.Tensor = encoder(observation)
-    return features

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from easydict import EasyDict
 from torch import nn
 
@@ -118,22 +117,15 @@ class ContinuousQAC(ActorCriticModes):
     def compute_first_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """:meth:`compute_critic` with the values ``[B]`` of the first Q function only."""
         first = self.critic_head[0] if isinstance(self.critic_head, nn.ModuleList) else self.critic_head
-        return {"q_value": each_value(first, self._critic_input(inputs), "pred")}
+        features = self.critic_encoder(inputs["obs"])
+        return {"q_value": each_value(first, state_action(features, inputs), "pred")}
 
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """``obs`` and ``action`` (for a hybrid a dict with ``action_args``, and ``logit`` of the types) to ``q_value``
         ``[B]``, or a list of two.
         """
-        return {"q_value": each_value(self.critic_head, self._critic_input(inputs), "pred")}
-
-    def _critic_input(self, inputs: Mapping[str, Any]) -> torch.Tensor:
-        return self._state_action(self.critic_encoder(inputs["obs"]), inputs)
-
-    def _state_action(self, features: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
-        action = inputs["action"]
-        if self.action_space == "hybrid":
-            return torch.cat([features, inputs["logit"].softmax(dim=-1), action["action_args"]], dim=-1)
-        return state_action(features, action)
+        features = self.critic_encoder(inputs["obs"])
+        return {"q_value": each_value(self.critic_head, state_action(features, inputs), "pred")}
 
 
 @MODEL_REGISTRY.register("discrete_qac")

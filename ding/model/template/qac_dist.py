@@ -79,5 +79,5 @@ class QACDIST(ActorCriticModes):
 
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """``obs`` and ``action`` to ``q_value`` ``[B, 1]`` (the mean) and ``distribution`` ``[B, 1, n_atom]``."""
-        output = run_head(self.critic, state_action(inputs["obs"], inputs["action"]))
+        output = run_head(self.critic, state_action(inputs["obs"], inputs))
         return {"q_value": output["logit"], "distribution": output["distribution"]}

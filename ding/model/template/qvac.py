@@ -9,7 +9,7 @@ from torch import nn
 
 from ding.model.common.head import RegressionHead
 from ding.model.common.shapes import Observation, ObsShape
-from ding.model.template._qac_parts import ActionShape, each_value, on_hidden, run_head
+from ding.model.template._qac_parts import ActionShape, each_value, on_hidden, run_head, state_action
 from ding.model.template.qac import ContinuousQAC
 from ding.utils import MODEL_REGISTRY
 
@@ -61,7 +61,7 @@ class ContinuousQVAC(ContinuousQAC):
         ``v_value`` ``[B]``.
         """
         features = self.critic_encoder(inputs["obs"])
-        q_value = each_value(self.critic_q_head, self._state_action(features, inputs), "pred")
+        q_value = each_value(self.critic_q_head, state_action(features, inputs), "pred")
         return {"q_value": q_value, "v_value": run_head(self.critic_v_head, features)["pred"]}
 
     def compute_value(self, obs: Observation) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common.encoder import IMPALAConvEncoder
+from ding.model.common.encoder import IMPALAConvEncoder, encode
 from ding.model.common.head import DiscreteHead, MultiHead, RegressionHead, ReparameterizationHead
 from ding.model.common.shapes import Observation, ObsShape, output_sizes, squeezed
-from ding.model.template.q_model import ACTION_MASK, DEFAULT_HIDDEN_SIZES, encode, make_encoder, split_observation
+from ding.model.template.q_model import ACTION_MASK, DEFAULT_HIDDEN_SIZES, make_encoder, split_observation
 from ding.utils import MODEL_REGISTRY
 from ding.utils.names import did_you_mean
 

@@ -39,9 +39,13 @@ class IModelWrapper:
         return getattr(self._model, key)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the wrapped model; a module with its hooks."""
+        """Run the wrapped model; a module with its hooks, or where it acts perhaps by numpy, see
+        :func:`~ding.torch_utils.network.as_array_function`.
+        """
         model = self._model
-        return model(*args, **kwargs) if isinstance(model, nn.Module) else model.forward(*args, **kwargs)
+        if not isinstance(model, nn.Module):
+            return model.forward(*args, **kwargs)
+        return (as_array_function(model) if arrays_allowed.get() else model)(*args, **kwargs)
 
     def reset(self, data_id: list[int] | None = None, **kwargs: Any) -> None:
         """Forget the state of the rows ``data_id`` (of all if None), in every wrapper that has some."""
@@ -73,14 +77,6 @@ class IModelWrapper:
 
 class BaseModelWrapper(IModelWrapper):
     """The wrapper that every bare model gets first: changes nothing."""
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the wrapped model with its hooks; where it acts, perhaps by numpy, see
-        :func:`~ding.torch_utils.network.as_array_function`.
-        """
-        if arrays_allowed.get() and isinstance(self._model, nn.Module):
-            return as_array_function(self._model)(*args, **kwargs)
-        return super().forward(*args, **kwargs)
 
 
 class TeacherNetworkWrapper(IModelWrapper):

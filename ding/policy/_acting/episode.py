@@ -21,6 +21,7 @@ class EpisodePolicy(StochasticPolicy):
     eval_kwargs = {}
     output_fields: ClassVar[tuple[str, ...]] = ("action",)
     keeps_next_obs = False
+    _learns_from_transitions = False
     # A time limit ends the sum of rewards as well: nothing here estimates what would follow.
     time_limit_is_end = True
 

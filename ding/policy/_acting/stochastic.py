@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
 from ding.data import EnvBatch, TransitionBatch, batched
@@ -12,10 +13,9 @@ from ding.policy._acting.observations import network_columns
 from ding.policy._samples.segments import with_advantages
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
-from ding.policy.compiled_updates import joined_updates, split_rows
 from ding.policy.errors import PolicyConfigError
-from ding.utils.minibatches import joined_data_parts
 from ding.utils.names import did_you_mean
+from ding.utils.rows import minibatch_rows, take_rows
 
 # How to draw an action, and how to take the most likely one.
 _SAMPLERS = {
@@ -108,10 +108,11 @@ class StochasticPolicy(Policy):
 
     def _run_minibatches(self, batch: Mapping[str, Any], fields: Sequence[str], size: int) -> list[dict[str, float]]:
         """An update on each of the shuffled minibatches of ``size`` rows; returns what each is logged with."""
-        joined, count = joined_data_parts({key: batch[key] for key in fields if key in batch}, size)
-        together = joined_updates(count)
-        parts = split_rows(joined, count // together)
-        return [numbers for part in parts for numbers in self._compiled_updates.run(part, [{}] * together)]
+        kept = {key: batch[key] for key in fields if key in batch}
+        parts = minibatch_rows(kept, size)
+        rows = np.concatenate(parts)
+        shuffled = {key: take_rows(column, rows, key) for key, column in kept.items()}
+        return self._compiled_updates.run(shuffled, [{}] * len(parts))
 
     def _with_advantages(self, transitions: Samples, value_scale: float = 1.0) -> TransitionBatch:
         """The transitions of segments, as columns, with ``adv`` and ``traj_flag``."""

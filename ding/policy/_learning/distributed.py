@@ -12,7 +12,7 @@ A bucket travels as one tensor: its gradients, and for each parameter whether th
 the buckets in the same order, whatever the order in which their gradients come.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -65,11 +65,11 @@ class _Buckets:
         self._of: dict[torch.Tensor, _Bucket] = {p: bucket for bucket, one in zip(self._buckets, lists) for p in one}
         self._begun = 0
 
-    def backward(self, loss: torch.Tensor) -> None:
+    def backward(self, loss: torch.Tensor, inputs: Sequence[torch.Tensor] | None) -> None:
         """Compute the gradients; the sums of the buckets that are full begin meanwhile."""
         hooks = [p.register_post_accumulate_grad_hook(self._there) for p in self._of]
         try:
-            loss.backward()
+            loss.backward(inputs=inputs)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -92,20 +92,24 @@ class _Buckets:
 
 
 def backward_in_step(
-    loss: torch.Tensor, parameters: Iterable[torch.nn.Parameter], bucket_bytes: int = BUCKET_BYTES
+    loss: torch.Tensor,
+    parameters: Iterable[torch.nn.Parameter],
+    inputs: Sequence[torch.Tensor] | None = None,
+    bucket_bytes: int = BUCKET_BYTES,
 ) -> None:
     """Compute the gradients of ``loss`` and average those of ``parameters`` as `average_gradients` does.
 
     Args:
         loss: 0-d.
         parameters: The same, in the same order, in all processes; without gradients so far.
+        inputs: The parameters that get gradients; None: all that ``loss`` depends on.
         bucket_bytes: The same in all processes.
     """
     if get_world_size() == 1:
-        loss.backward()
+        loss.backward(inputs=inputs)
         return
     buckets = _Buckets(parameters, bucket_bytes)
-    buckets.backward(loss)
+    buckets.backward(loss, inputs)
     buckets.finish()
 
 

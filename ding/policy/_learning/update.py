@@ -28,7 +28,7 @@ from ding.policy._acting.observations import network_columns
 from ding.policy._learning.distributed import average_gradients, backward_in_step
 from ding.policy.errors import PolicyDataError, PolicyUsageError
 from ding.rl_utils import discount_powers
-from ding.torch_utils.data_helper import network_tensor, to_device
+from ding.torch_utils.data_helper import FIELD_DTYPES, OBSERVATION_DTYPES, network_tensor, to_device
 from ding.torch_utils.graph.recordable_optimizer import RecordableOptimizer, record_step
 from ding.torch_utils.graph.recording import current_recording
 from ding.torch_utils.network.nn_module import renew_noise
@@ -83,6 +83,9 @@ class Learning:
     _gamma: float
     _nstep: int
 
+    #: Whether samples are transitions to bootstrap from, not parts of trajectories or sequences.
+    _learns_from_transitions: ClassVar[bool] = True
+
     #: Whether learning gave priorities, where ``policy.priority`` asks for them; None before the first time.
     _gives_priorities: bool | None = None
     #: Networks whose noise is drawn before each update.
@@ -130,22 +133,29 @@ class Learning:
         ``next_action_mask``   1 where an action is allowed in ``next_obs``, ``[B, N]``, or None
         =====================  ===================================================================================
 
-        All but the first two are there for algorithms that bootstrap (``_gamma`` is set). Others get :meth:`_tensors`.
-        For A agents (``policy.multi_agent``) what one value holds for all of them is ``[B, 1]``.
+        All but the first two are there for algorithms that bootstrap from a transition (``_gamma`` is set). Of A agents
+        (``policy.multi_agent``) what one value holds for all of them is ``[B, 1]``.
 
         Args:
             data: B samples, as a list of dicts or as columns.
-            weighted: whether the importance weights of the samples weigh the loss; by default as
-                ``policy.priority_IS_weight`` says.
+            weighted: whether importance weights weigh the loss; by default as ``policy.priority_IS_weight`` says.
 
         Raises:
             PolicyDataError: the samples have not the rewards of ``policy.nstep`` steps, or several rewards for one.
         """
-        batch, own = self._tensors(data, weighted), vars(self)
-        gamma, nstep = own.get("_gamma"), own.get("_nstep", 1)
-        if gamma is None:
+        weighted = self._priority_IS_weight if weighted is None else weighted
+        batch = default_preprocess_learn(
+            data,
+            use_priority=self._priority,
+            use_priority_IS_weight=weighted,
+            ignore_done=self._cfg.learn.ignore_done,
+            device=self._device,
+            agent_axis=self._has_agent_axis,
+            skip=_SKIPPED[weighted],
+        )
+        gamma, nstep = vars(self).get("_gamma"), vars(self).get("_nstep", 1)
+        if gamma is None or not self._learns_from_transitions:
             return batch
-        done = batch["done"]
         if nstep == 1 and batch["reward"].ndim > 1 + self._has_agent_axis:
             raise PolicyDataError(
                 f"{type(self).__name__} learns from one reward per sample, found reward of shape "
@@ -155,10 +165,10 @@ class Learning:
             batch["reward_1"] = batch["reward"][..., 0]
             batch["reward"] = discounted_sum(batch["reward"], gamma, nstep)
         discount = batch.pop("value_gamma", None)
-        batch["discount"] = torch.full_like(done, gamma**nstep) if discount is None else discount
-        batch["not_done"] = 1 - done
+        batch["discount"] = torch.full_like(batch["done"], gamma**nstep) if discount is None else discount
+        batch["not_done"] = 1 - batch["done"]
         if batch["weight"] is None:
-            batch["weight"] = torch.ones_like(done)
+            batch["weight"] = torch.ones_like(batch["done"])
         if batch.get("next_action_mask") is None:
             next_obs = batch.get("next_obs")
             batch["next_action_mask"] = next_obs.get("action_mask") if isinstance(next_obs, Mapping) else None
@@ -167,19 +177,6 @@ class Learning:
                 if batch[key].ndim == 1:
                     batch[key] = batch[key].unsqueeze(1)
         return batch
-
-    def _tensors(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
-        """The first half of :meth:`_learn_batch`, also for sequences: what :func:`default_preprocess_learn` returns."""
-        weighted = self._priority_IS_weight if weighted is None else weighted
-        return default_preprocess_learn(
-            data,
-            use_priority=self._priority,
-            use_priority_IS_weight=weighted,
-            ignore_done=self._cfg.learn.ignore_done,
-            device=self._device,
-            agent_axis=self._has_agent_axis,
-            skip=_SKIPPED[weighted],
-        )
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> Mapping[str, torch.Tensor]:
         """Make one update on tensors; returns what is logged, 0-d, and ``priority`` ``[B]``."""
@@ -203,7 +200,8 @@ class Learning:
         """One optimiser step on ``loss``. The one place where gradients of several processes meet.
 
         Args:
-            model: whose gradients are averaged over the processes, and clipped.
+            model: whose gradients are averaged over the processes, and clipped. Given a part of the policy's network,
+                such as its actor, only the parameters of ``optimizer`` get gradients.
             max_grad_norm: limit of the 2-norm of all gradients together; ``None`` leaves them as they are.
 
         Returns:
@@ -212,10 +210,13 @@ class Learning:
         if current_recording.get() is not None:
             return record_step(optimizer, loss, max_grad_norm)
         optimizer.zero_grad()
+        own = None
+        if model is not self._model:
+            own = [part for group in optimizer.param_groups for part in group["params"] if part.requires_grad]
         if self._multi_gpu and type(self).sync_gradients is Learning.sync_gradients:
-            backward_in_step(loss, model.parameters())
+            backward_in_step(loss, model.parameters(), own or None)
         else:
-            loss.backward()
+            loss.backward(inputs=own or None)
             if self._multi_gpu:
                 self.sync_gradients(model)
         if max_grad_norm is None:
@@ -275,27 +276,27 @@ def default_preprocess_learn(
         agent_axis, skip: whether actions, values and advantages are ``[B, A, ...]``; fields to leave out.
 
     Returns:
-        The fields with leading axis B: float64 as float32, observations as :func:`network_columns` makes them, ``done``
-        and ``weight`` (or None) float32 ``[B]``. With an int64 ``action`` all fields ``[B, 1]`` but observations become
-        ``[B]``.
+        The fields with leading axis B: float64 as float32, uint8 of observations, too; ``done`` and ``weight`` (which
+        may be None) float32 ``[B]``. With an int64 ``action`` all fields ``[B, 1]`` but observations become ``[B]``.
 
     Raises:
         PolicyUsageError: importance weights without priorities (an ``AssertionError``).
-        PolicyDataError: no samples, no weights where they are needed, or a reward of a wrong rank (``ValueError``).
-        SchemaError: samples that do not fit together (a ``ValueError``).
+        PolicyDataError, SchemaError (ValueError): no samples, samples that do not fit together, no weights where they
+            are needed, or a reward of a wrong rank.
     """
     if use_priority_IS_weight and not use_priority:
         raise PolicyUsageError("priority_IS_weight=True needs priority=True: the weights correct a draw by priority")
-    if len(data) == 0:
-        raise PolicyDataError("cannot learn from a batch of zero samples")
-    if not isinstance(data, TransitionBatch) and isinstance(data[0], list):
-        raise PolicyDataError(_WHOLE_EPISODES)
+    if len(data) == 0 or (not isinstance(data, TransitionBatch) and isinstance(data[0], list)):
+        raise PolicyDataError(_WHOLE_EPISODES if data else "cannot learn from a batch of zero samples")
     columns: Any = data.columns if isinstance(data, TransitionBatch) else stack_rows(list(data))
     batch: dict[str, Any] = {}
     for key in (key for key in columns if key not in skip):
         value, seen = columns[key], key in _OBSERVATIONS
-        if isinstance(value, (torch.Tensor, np.ndarray)):
-            batch[key] = network_tensor(value, device, bytes_as_floats=seen)
+        if isinstance(value, np.ndarray):
+            value = torch.from_numpy(value if value.flags.carray else value.copy())
+        if isinstance(value, torch.Tensor):
+            dtype = (OBSERVATION_DTYPES if seen else FIELD_DTYPES).get(value.dtype, value.dtype)
+            batch[key] = value.to(device, dtype, non_blocking=True).contiguous()
         else:
             batch[key] = (network_columns if seen else _nested_tensors)(value, device)
     discrete = getattr(batch.get("action"), "dtype", None) is torch.int64

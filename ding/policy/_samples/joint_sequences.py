@@ -79,6 +79,7 @@ class JointQPolicy(RecurrentQPolicy):
     }  # fmt: skip
     acting_kwargs: ClassVar[dict[str, Any]] = {}
     keeps_next_obs = True
+    _learns_from_transitions = False
 
     @property
     def _double_q(self) -> bool:
@@ -249,7 +250,7 @@ class JointQPolicy(RecurrentQPolicy):
                                ``[T + 1, B, ...]``; else None
         =====================  ===================================================================================
 
-        Arguments and errors are those of :meth:`_tensors`.
+        Arguments and errors are those of :meth:`_learn_batch`.
 
         Raises:
             PolicyDataError: the samples have not the rewards of ``policy.nstep`` steps.
@@ -278,7 +279,7 @@ class JointQPolicy(RecurrentQPolicy):
         """
         if not isinstance(data, TransitionBatch) or isinstance(data.columns["done"], list):
             data = TransitionBatch.from_rows([self._stacked(row) for row in data])
-        batch = self._tensors(data, weighted)
+        batch = super()._learn_batch(data, weighted)
         rows, steps = batch["done"].shape[:2]
         for key in ("obs", "next_obs"):
             batch[key] = map_nested(lambda x: x.transpose(0, 1).contiguous(), batch[key])

@@ -10,8 +10,7 @@ from ding.data import TransitionBatch
 from ding.data.roles import Samples
 from ding.rl_utils.adder import segment_ends
 from ding.rl_utils.gae import backward_sums, gae, gae_data
-from ding.utils.minibatches import split_data_generator
-from ding.utils.rows import take
+from ding.utils.rows import split_data_generator, take
 
 
 def as_given(samples: TransitionBatch, given: Samples) -> Samples:

@@ -25,6 +25,7 @@ class SequencePolicy(StochasticPolicy):
     """
 
     output_fields: ClassVar[tuple[str, ...]] = ("logit", "action")
+    _learns_from_transitions = False
 
     @abstractmethod
     def _steps_of_sample(self) -> int:
@@ -38,7 +39,7 @@ class SequencePolicy(StochasticPolicy):
             done`` and ``null`` (1.0: a step that only fills the sequence up) ``[T, B]``. With ``reference_numerics``
             there is no ``null``.
         """
-        batch = self._tensors(sequence_batch(data), weighted)
+        batch = super()._learn_batch(sequence_batch(data), weighted)
         shape = batch["done"].shape
         flat = {"reward", "null"} | ({"action"} if batch["action"].dtype is torch.int64 else set())
         for key in flat & batch.keys():

@@ -53,9 +53,7 @@ class _ImaginingPolicy(SACPolicy):
     _envstep = 0
 
     @batched
-    def _forward_learn(  # type: ignore[override]
-        self, data: Samples, world_model: Dream | None = None, envstep: int = 0
-    ) -> Any:
+    def _forward_learn(self, data: Samples, world_model: Dream | None = None, envstep: int = 0) -> Any:
         """One update of critics, actor and temperature on B samples; returns floats, and ``priority`` (B floats).
 
         Args:
@@ -214,7 +212,7 @@ class STEVESACPolicy(_ImaginingPolicy):
         candidates = (before * rewards).cumsum(0) + discount * value
         mean, weight = candidates.mean(1), 1 / (_EPSILON + candidates.var(1, correction=0))
         target = (weight / weight.sum(0) * mean).sum(0)
-        td_errors = self._q_values(self._model, batch["obs"], batch["action"]) - target.detach()
+        td_errors = self._q_values(self._model, batch["obs"], action=batch["action"]) - target.detach()
         critic_loss = (batch["weight"] * 0.5 * td_errors.square().sum(0)).mean()
         numbers = {
             "priority": priorities(td_errors, self._reference_numerics),

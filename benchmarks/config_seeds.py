@@ -37,6 +37,8 @@ MODES = {
     "cartpole_sqil": "serial_sqil",
     "pendulum_sqil_sac": "serial_sqil",
 }
+# By type of the policy.
+POLICY_MODES = {"bc": "serial_bc", "td3_vae": "serial_td3_vae", "mbsac": "serial_dream", "stevesac": "serial_dream"}
 # The experts that configs learn from: each lies in ``<its name>_seed0``.
 EXPERTS = {
     "cartpole_bc": "cartpole_dqn",
@@ -76,8 +78,10 @@ def mode_of(name: str) -> str:
     on_policy = policy.default_config().get("on_policy", False)
     if kind := create.get("reward_model", main.get("reward_model", {})).get("type"):
         return reward_mode(kind, on_policy)
-    if create.policy.type == "bc":
-        return "serial_bc"
+    if create.policy.type in POLICY_MODES:
+        return POLICY_MODES[create.policy.type]
+    if "world_model" in create:
+        return "serial_dyna"
     if create.policy.type == "dt" or "data_path" in main.policy.get("collect", {}):
         return "serial_offline"
     return "serial_onpolicy" if on_policy else "serial"

@@ -30,6 +30,7 @@ for _name, _class in {
     "coma": "COMA",
     "dreamervac": "DREAMERVAC",
     "havac": "HAVAC",
+    "hpt": "HPT",
     "language_transformer": "LanguageTransformer",
     "madqn": "MADQN",
     "qmix": "QMix",

@@ -28,6 +28,7 @@ from ding.model.template.ebm import create_stochastic_optimizer as create_stocha
 from ding.model.template.edac import EDAC as EDAC
 from ding.model.template.havac import HAVAC as HAVAC
 from ding.model.template.havac import HAVACAgent as HAVACAgent
+from ding.model.template.hpt import HPT as HPT
 from ding.model.template.language_transformer import LanguageTransformer as LanguageTransformer
 from ding.model.template.madqn import MADQN as MADQN
 from ding.model.template.maqac import ContinuousMAQAC as ContinuousMAQAC

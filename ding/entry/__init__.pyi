@@ -60,6 +60,7 @@ from ding.entry.pipelines.reward_model import (
     serial_pipeline_trex_onpolicy as serial_pipeline_trex_onpolicy,
 )
 from ding.entry.pipelines.world_model import serial_pipeline_dream as serial_pipeline_dream
+from ding.entry.pipelines.world_model import serial_pipeline_dreamer as serial_pipeline_dreamer
 from ding.entry.pipelines.world_model import serial_pipeline_dyna as serial_pipeline_dyna
 from ding.entry.serial_entry import serial_pipeline as serial_pipeline
 from ding.entry.utils import mark_not_expert as mark_not_expert

@@ -28,6 +28,7 @@ from ding.policy.command_mode_policy_instance import DiscreteSACCommandModePolic
 from ding.policy.command_mode_policy_instance import DQFDCommandModePolicy as DQFDCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQNSTDIMCommandModePolicy as DQNSTDIMCommandModePolicy
+from ding.policy.command_mode_policy_instance import DREAMERCommandModePolicy as DREAMERCommandModePolicy
 from ding.policy.command_mode_policy_instance import DTCommandModePolicy as DTCommandModePolicy
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
 from ding.policy.command_mode_policy_instance import EDACCommandModelPolicy as EDACCommandModelPolicy
@@ -103,6 +104,7 @@ from ding.policy.impala import IMPALAPolicy as IMPALAPolicy
 from ding.policy.iql import IQLPolicy as IQLPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy
 from ding.policy.madqn import MADQNPolicy as MADQNPolicy
+from ding.policy.mbpolicy.dreamer import DREAMERPolicy as DREAMERPolicy
 from ding.policy.mbpolicy.mbsac import MBSACPolicy as MBSACPolicy
 from ding.policy.mbpolicy.mbsac import STEVESACPolicy as STEVESACPolicy
 from ding.policy.mdqn import MDQNPolicy as MDQNPolicy

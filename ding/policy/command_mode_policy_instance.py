@@ -35,6 +35,7 @@ from ding.policy.impala import IMPALAPolicy
 from ding.policy.iql import IQLPolicy
 from ding.policy.iqn import IQNPolicy
 from ding.policy.madqn import MADQNPolicy
+from ding.policy.mbpolicy.dreamer import DREAMERPolicy
 from ding.policy.mbpolicy.mbsac import MBSACPolicy, STEVESACPolicy
 from ding.policy.mdqn import MDQNPolicy
 from ding.policy.ngu import NGUPolicy
@@ -81,6 +82,7 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "td3_vae_command": ("TD3VAECommandModePolicy", TD3VAEPolicy),
         "td3_bc_command": ("TD3BCCommandModePolicy", TD3BCPolicy),
         "bcq_command": ("BCQCommandModelPolicy", BCQPolicy),
+        "dreamer_command": ("DREAMERCommandModePolicy", DREAMERPolicy),
         "mbsac_command": ("MBSACCommandModePolicy", MBSACPolicy),
         "stevesac_command": ("STEVESACCommandModePolicy", STEVESACPolicy),
         "edac_command": ("EDACCommandModelPolicy", EDACPolicy),

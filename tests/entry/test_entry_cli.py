@@ -215,7 +215,7 @@ def test_eval_prints_the_return_of_each_seed(run, monkeypatch):
 
 
 def test_names_that_do_not_exist_say_so():
-    with pytest.raises(ImportError, match="has no 'serial_pipeline_dreamer' in this version"):
-        from ding.entry import serial_pipeline_dreamer  # noqa: F401
+    with pytest.raises(ImportError, match="has no 'serial_pipeline_sleeper' in this version"):
+        from ding.entry import serial_pipeline_sleeper  # noqa: F401
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = importlib.import_module("ding.entry").nothing

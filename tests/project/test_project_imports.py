@@ -100,13 +100,12 @@ def test_a_part_that_is_not_built_has_its_reason() -> None:
 @pytest.mark.parametrize(
     ("statement", "part"),
     [
-        ("from ding.policy import DREAMERPolicy", "Dreamer"),
-        ("import ding.policy.mbpolicy.dreamer", "Dreamer"),
-        ("from ding.entry import serial_pipeline_dreamer", "Dreamer"),
+        ("from ding.policy import ILPolicy", "football"),
+        ("import ding.policy.il", "football"),
         ("import ding.hpc_rl", "hpc_rl"),
         ("from ding.rl_utils.gae import shape_fn_gae", "hpc_rl"),
         ("from ding.utils.file_helper import save_file_ceph", "ceph"),
-        ("from ding.utils import POLICY_REGISTRY; POLICY_REGISTRY['dreamer']", "Dreamer"),
+        ("from ding.utils import POLICY_REGISTRY; POLICY_REGISTRY['IL']", "football"),
     ],
 )
 def test_an_import_of_what_is_not_built_names_it_and_guesses_nothing(statement, part) -> None:

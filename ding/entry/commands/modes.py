@@ -35,6 +35,7 @@ _PIPELINES = {
     "serial_trex_onpolicy": ("serial_pipeline_trex_onpolicy", _LIMITS),
     "serial_dyna": ("serial_pipeline_dyna", _LIMITS),
     "serial_dream": ("serial_pipeline_dream", _LIMITS),
+    "serial_dreamer": ("serial_pipeline_dreamer", _LIMITS),
     "serial_ngu": ("serial_pipeline_ngu", _LIMITS),
     "serial_guided_cost": ("serial_pipeline_guided_cost", _LIMITS),
     "serial_reward_model": ("serial_pipeline_reward_model_offpolicy", _LIMITS),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from easydict import EasyDict
 
@@ -19,6 +19,21 @@ from ding.envs import get_vec_env_setting
 from ding.utils import deep_merge_dicts, get_rank
 from ding.worker import ElasticReplayBuffer, create_buffer, get_buffer_cls
 from ding.world_model import DreamWorldModel, DynaWorldModel, WorldModel, create_world_model
+
+
+class SequenceModel(Protocol):
+    """A world model that learns from sequences; see ``ding.world_model.dreamer.DREAMERWorldModel``."""
+
+    #: How often it is trained before the first collection.
+    pretrain: int
+
+    def should_pretrain(self) -> bool:
+        """Whether these trainings are still to come; True once."""
+
+    def train(
+        self, env_buffer: Any, envstep: int, train_iter: int, batch_size: int, batch_length: int
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Train on ``batch_size`` sequences; returns the latent states of all their steps, and what else is known."""
 
 
 def world_model_of(parts: SerialParts, env_setting: EnvSetting | None, kind: Callable[..., WorldModel]) -> Any:
@@ -199,3 +214,48 @@ class DreamPath(WorldModelPath):
         for batch in super().batches():
             self.train_kwargs = {"world_model": self.world_model, "envstep": envstep}
             yield batch
+
+
+class DreamerPath(WorldModelPath):
+    """Trains a world model on sequences of real steps, and the policy on what it imagines from their latent states.
+
+    A pass trains before it collects: at first ``world_model.pretrain`` times, later once every
+    ``world_model.train_freq`` env steps.
+
+    Args:
+        parts: the workers.
+        interruptible: makes the section that a signal may leave at any point.
+        world_model: the model, in whose latent states the policy acts, too.
+    """
+
+    def __init__(
+        self,
+        parts: SerialParts,
+        interruptible: Callable[[], AbstractContextManager[None]],
+        world_model: WorldModel,
+    ) -> None:
+        super().__init__(parts, interruptible, world_model)
+        self._model = cast(SequenceModel, world_model)
+        self._shape = (int(self._batch_size), int(parts.cfg.policy.learn.batch_length))
+        parts.policy.collect_mode.set_attribute("world_model", world_model)
+
+    def collect(self) -> None:
+        """Nothing: :meth:`batches` collects when the training of this pass is over."""
+
+    def batches(self) -> Iterator[Any]:
+        for _ in range(self._num_trainings()):
+            envstep, train_iter = int(self._parts.collector.envstep), self._parts.learner.train_iter
+            post, _ = self._model.train(self.buffer, envstep, train_iter, *self._shape)
+            self.train_kwargs = {"world_model": self.world_model, "envstep": envstep}
+            yield post
+        super().collect()
+
+    def _num_trainings(self) -> int:
+        """How often this pass trains; not before the buffer gives a batch."""
+        buffer, train_iter = cast(Any, self.buffer), self._parts.learner.train_iter
+        if self.world_model.last_train_step == 0:
+            if buffer.sample(*self._shape, train_iter) is None:
+                return 0
+            if self._model.should_pretrain():
+                return self._model.pretrain
+        return int(self.world_model.should_train(int(self._parts.collector.envstep)))

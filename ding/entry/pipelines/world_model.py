@@ -9,7 +9,7 @@ import torch
 
 from ding.config import compile_config
 from ding.config.sections import dig
-from ding.entry.pipelines.imagination_path import DreamPath, DynaPath, world_model_of
+from ding.entry.pipelines.imagination_path import DreamerPath, DreamPath, DynaPath, world_model_of
 from ding.entry.pipelines.imagination_path import create_img_buffer as create_img_buffer
 from ding.entry.serial.arguments import InputConfig, RunArguments, called_as, learning
 from ding.entry.serial.parts import EnvSetting, env_class, serial_parts
@@ -56,6 +56,25 @@ def serial_pipeline_dream(arguments: RunArguments) -> Policy:
     with opened_run(arguments) as run, run.parts() as parts:
         model = world_model_of(parts, arguments.env_setting, DreamWorldModel)
         run.train(parts, DreamPath(parts, run.interruptible, model), "serial_dream")
+        return parts.policy
+
+
+@called_as(learning)
+def serial_pipeline_dreamer(arguments: RunArguments) -> Policy:
+    """Train Dreamer, which learns and acts in the latent states of a world model, and return its policy.
+
+    ``create_config.world_model`` names the model (``dreamer``), and section ``world_model`` of the main config
+    configures it. After ``policy.random_collect_size`` random steps, model and policy learn
+    ``world_model.pretrain`` times, then once every ``world_model.train_freq`` env steps, each time from
+    ``policy.learn.batch_size`` sequences of ``policy.learn.batch_length`` steps. ``policy.eval.evaluator.eval_freq``
+    counts env steps.
+
+    Other arguments, what a run leaves behind, and how it ends are those of
+    ``ding.entry.serial_entry.serial_pipeline``.
+    """
+    with opened_run(arguments) as run, run.parts() as parts:
+        model = world_model_of(parts, arguments.env_setting, WorldModel)
+        run.train(parts, DreamerPath(parts, run.interruptible, model), "serial_dreamer")
         return parts.policy
 
 

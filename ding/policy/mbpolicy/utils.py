@@ -236,20 +236,26 @@ class RewardEMA(nn.Module):
     """
 
     values: torch.Tensor
-    _range: torch.Tensor
 
     def __init__(self, device: torch.device | str, alpha: float = 0.01) -> None:
         super().__init__()
         self.alpha = alpha
         self.register_buffer("values", torch.zeros(2, device=device))
-        self.register_buffer("_range", torch.tensor([_LOW, _HIGH], device=device), persistent=False)
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Take returns of any shape in; return the low quantile, and the distance of both, at least 1. Both are 0-d."""
-        found = torch.quantile(x.detach().flatten(), self._range)
+        ordered = x.detach().flatten().sort().values
+        found = torch.stack([_quantile(ordered, share) for share in (_LOW, _HIGH)])
         self.values.copy_(self.alpha * found + (1 - self.alpha) * self.values)
         low, high = self.values.clone()
         return low, (high - low).clamp(min=1.0)
+
+
+def _quantile(ordered: torch.Tensor, share: float) -> torch.Tensor:
+    """As ``torch.quantile``, which looks at its arguments, so that an update with it cannot be compiled."""
+    below, above = divmod(share * (len(ordered) - 1), 1)
+    upper = ordered[min(int(below) + 1, len(ordered) - 1)]
+    return ordered[int(below)].lerp(upper, above)
 
 
 def statistics(tensor: torch.Tensor, prefix: str) -> dict[str, torch.Tensor]:

@@ -157,7 +157,10 @@ class OneHotDist(td.OneHotCategorical):
         if logits is not None and unimix_ratio > 0:
             probs = (1 - unimix_ratio) * logits.softmax(-1) + unimix_ratio / logits.shape[-1]
             logits = None
-        super().__init__(probs=probs, logits=logits, validate_args=False)
+        # The class of torch does not hand ``validate_args`` on.
+        self._categorical = td.Categorical(probs=probs, logits=logits, validate_args=False)
+        shapes = self._categorical.batch_shape, self._categorical.param_shape[-1:]
+        td.Distribution.__init__(self, *shapes, validate_args=False)
 
     def mode(self) -> torch.Tensor:  # type: ignore[override]
         """Return the one-hot vector of the most likely class, with the gradient of the normalised logits."""
@@ -172,7 +175,11 @@ class OneHotDist(td.OneHotCategorical):
         """
         if seed is not None:
             raise InvalidArgumentError(f"samples are drawn from torch's generator, which seed={seed!r} does not change")
-        return straight_through(super().sample(torch.Size(sample_shape)), self.probs)  # type: ignore[no-untyped-call]
+        probs = self.probs.expand(*sample_shape, *self.probs.shape)
+        # As torch.multinomial draws, without its look at the values, which no graph can hold.
+        waits = torch.empty_like(probs, memory_format=torch.contiguous_format).exponential_()
+        drawn = (probs.detach() / waits).argmax(-1, keepdim=True)
+        return straight_through(torch.zeros_like(waits).scatter_(-1, drawn, 1.0), probs)
 
 
 class GumbelOneHotDist(OneHotDist):

@@ -174,8 +174,9 @@ def test_small_pieces(tmp_path, before, after) -> None:
         ("x = '\0'\n", "it cannot be read as Python"),
         (
             "main_config = dict(env=dict(), policy=dict(cuda=False))\n"
-            "create_config = dict(env_manager=dict(type='base'), policy=dict(type='dreamer'))\n",
-            "create_config.policy.type: 'dreamer' belongs to Dreamer, which is not built",
+            "create_config = dict(env_manager=dict(type='base'), policy=dict(type='IL'))\n",
+            "create_config.policy.type: 'IL' belongs to imitation learning of football (IL; its network was never "
+            "published), which is not built",
         ),
     ],
 )

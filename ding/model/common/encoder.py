@@ -15,6 +15,7 @@ from ding.torch_utils.network.input_dtype import as_input
 from ding.torch_utils.network.nn_module import fc_block, normed_conv2d, normed_linear
 from ding.torch_utils.network.normalization import DreamerLayerNorm, build_normalization
 from ding.torch_utils.network.res_block import ResBlock, ResFCBlock
+from ding.torch_utils.network.same_padding import Conv2dSame
 
 
 def encode(observation: Observation, encoder: nn.Module) -> torch.Tensor:
@@ -96,7 +97,9 @@ class ConvEncoder(nn.Module):
         hidden_size_list: channels of the convolutions, then of the residual blocks (all as wide as the last
             convolution), then the number of features. With as many entries as convolutions, the last one serves both.
         kernel_size, stride, padding: per convolution; padding is 0 unless given.
-        layer_norm: normalise over channels after each convolution.
+        layer_norm: the encoder of Dreamer instead: convolutions of stride 2 that give half the size, rounded up, and
+            have no bias; a layer norm over the channels after each. Strides and paddings are not used, and the sizes
+            are the channels of each convolution, then the number of features.
         norm_type: normalisation inside the residual blocks.
 
     Raises:
@@ -121,27 +124,54 @@ class ConvEncoder(nn.Module):
         self.obs_shape = shape
         self.act = nn.ReLU() if activation is None else activation
         self.hidden_size_list = list(hidden_size_list)
+        if layer_norm:
+            layers, flat = self._halving_layers(kernel_size)
+        else:
+            layers, flat = self._layers(kernel_size, stride, padding, norm_type)
+        self.main = nn.Sequential(*layers, nn.Flatten())
+        self.mid = nn.Linear(flat, self.hidden_size_list[-1])
+
+    def _halving_layers(self, kernel_size: Sequence[int]) -> tuple[list[nn.Module], int]:
+        """Layers of Dreamer's encoder, and the number of their outputs."""
+        widths = [self.obs_shape[0], *self.hidden_size_list[: len(kernel_size)]]
+        if len(self.hidden_size_list) not in (len(kernel_size), len(kernel_size) + 1):
+            raise ValueError(
+                f"with layer_norm, {len(kernel_size)} kernels need as many sizes and the number of features, got "
+                f"hidden_size_list={self.hidden_size_list}"
+            )
+        layers: list[nn.Module] = []
+        height, width = self.obs_shape[1:]
+        for kernel, (size_in, size_out) in zip(kernel_size, itertools.pairwise(widths)):
+            layers += [Conv2dSame(size_in, size_out, kernel, 2, bias=False), DreamerLayerNorm(size_out), self.act]
+            height, width = -(-height // 2), -(-width // 2)
+        return layers, height * width * widths[-1]
+
+    def _layers(
+        self,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int] | None,
+        norm_type: str | None,
+    ) -> tuple[list[nn.Module], int]:
+        """Convolutions and residual blocks, and the number of their outputs."""
         convs, blocks = len(kernel_size), self.hidden_size_list[len(kernel_size) : -1]
         paddings = [0] * convs if padding is None else list(padding)
         if not len(kernel_size) == len(stride) == len(paddings) or len(self.hidden_size_list) < convs:
             raise ValueError(
                 f"{convs} convolutions need as many strides and paddings and at least as many sizes: "
-                f"stride={stride!r}, padding={padding!r}, hidden_size_list={hidden_size_list!r}"
+                f"stride={stride!r}, padding={padding!r}, hidden_size_list={self.hidden_size_list!r}"
             )
         width = self.hidden_size_list[convs - 1]
         if any(size != width for size in blocks):
             raise ValueError(f"residual blocks must have the width {width} of the last convolution, got {blocks}")
         layers: list[nn.Module] = []
-        channels = shape[0]
+        channels = self.obs_shape[0]
         for out, kernel, step, pad in zip(self.hidden_size_list, kernel_size, stride, paddings):
             layers.append(nn.Conv2d(channels, out, kernel, step, pad))
-            if layer_norm:
-                layers.append(DreamerLayerNorm(out))
             layers.append(self.act)
             channels = out
         layers += [ResBlock(width, activation=self.act, norm_type=norm_type) for _ in blocks]
-        self.main = nn.Sequential(*layers, nn.Flatten())
-        self.mid = nn.Linear(self._flat_size(kernel_size, stride, paddings, width), self.hidden_size_list[-1])
+        return layers, self._flat_size(kernel_size, stride, paddings, width)
 
     def _flat_size(
         self, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int], channels: int

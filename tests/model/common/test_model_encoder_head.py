@@ -182,10 +182,19 @@ class TestConvEncoder:
         assert encoder.mid.in_features == 6 * 5 * 6
         assert encoder(torch.randn(2, 3, 10, 12)).shape == (2, 8)
 
-    def test_layer_norm_is_over_channels(self):
-        encoder = ConvEncoder([1, 36, 36], [4, 4, 4, 16], layer_norm=True)
-        y = encoder.main[1](encoder.main[0](torch.randn(2, 1, 36, 36)))
+    def test_layer_norm_makes_the_encoder_of_dreamer(self):
+        """Strides and paddings have no effect in DI-engine, either; here their number did not fit."""
+        encoder = ConvEncoder([3, 64, 64], [32, 64, 128, 256, 128], kernel_size=[4, 4, 4, 4], layer_norm=True)
+        assert encoder(torch.randn(2, 3, 64, 64)).shape == (2, 128)
+        assert encoder.mid.in_features == 4096
+        assert [encoder.main[index].bias for index in (0, 3, 6, 9)] == [None] * 4
+        y = encoder.main[1](encoder.main[0](torch.randn(2, 3, 64, 64)))
+        assert y.shape == (2, 32, 32, 32)
         assert torch.allclose(y.mean(dim=1), torch.zeros_like(y[:, 0]), atol=1e-5)
+        odd = ConvEncoder([1, 9, 5], [4, 4, 16], kernel_size=[4, 3], layer_norm=True)
+        assert odd(torch.zeros(2, 1, 9, 5, dtype=torch.uint8)).shape == (2, 16)
+        with pytest.raises(ValueError, match="with layer_norm"):
+            ConvEncoder([1, 9, 5], [4, 4, 4, 16], kernel_size=[4, 3], layer_norm=True)
 
     def test_errors(self):
         with pytest.raises(ValueError, match="width 64"):

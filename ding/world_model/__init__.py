@@ -5,6 +5,7 @@ from ding.utils.exports import lazy_exports, register_lazily
 
 _TYPES = {
     "ddppo": "ddppo:DDPPOWorldMode",
+    "dreamer": "dreamer:DREAMERWorldModel",
     "mbpo": "mbpo:MBPOWorldModel",
 }
 for _alias, _target in _TYPES.items():

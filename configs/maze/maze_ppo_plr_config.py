@@ -9,6 +9,7 @@ maze_ppo_plr_config = dict(
     exp_name="maze_ppo_plr_seed0",
     env=dict(
         size=5,
+        wall_type="tree",
         flat_obs=True,
         max_step=30,
         collector_env_num=16,

@@ -138,6 +138,7 @@ SHARED_MEANINGS = {
     "is_slippery": "(bool) Whether a move may go aside.",
     "action_clip": "(bool) Whether actions are clipped to the bounds of the action space.",
     "flat_obs": "(bool) Whether an observation is one vector instead of a picture of the grid.",
+    "wall_type": "(str) Walls of a maze: 'tunnel', 'tree', 'none' or 'blocks:<n>'.",
     "shared_norm": "(bool) Whether `obs_norm` and `reward_norm` have one set of statistics for all envs of a run.",
     "reward_norm": "(str) How rewards of a D4RL data set are scaled: 'normalize', 'iql_locomotion', 'iql_antmaze', ...",
     "norm_obs.use_norm": "(bool) Whether observations are standardised by their running mean and deviation.",

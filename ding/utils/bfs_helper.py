@@ -36,7 +36,7 @@ class Maze(Protocol):
         """The observation ``[W, W, C]`` of an agent at ``observations``, its ``[x, y]``."""
 
 
-def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, list[tuple[torch.Tensor, int]]]:
+def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, list[tuple[torch.Tensor, np.int32]]]:
     """The maps of best actions as they spread from the goal, and the best path.
 
     Args:
@@ -46,7 +46,7 @@ def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, lis
     Returns:
         the maps, int32 ``[L, W, W]``, one per distance up to that of the agent, ``n_action`` where nothing is known
         yet; and the path from the agent to the goal (empty when it cannot be reached): for each cell the observation
-        there, float32 ``[W, W, C]``, and the action.
+        there, float32 ``[W, W, C]``, and the action, a numpy int32.
 
     Raises:
         ValueError: the observation does not show exactly one agent.
@@ -71,10 +71,10 @@ def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, lis
                     following.append(cell)
         frontier = following
         maps.append(best.copy())
-    path: list[tuple[torch.Tensor, int]] = []
+    path: list[tuple[torch.Tensor, np.int32]] = []
     cell, maze_map = start, env.get_maze_map()
     while start in reached and cell != target:
-        action = int(best[cell])
+        action = best[cell]
         path.append((torch.as_tensor(env.process_states(list(cell), maze_map)).float(), action))
         cell = (cell[0] + _MOVES[action][0], cell[1] + _MOVES[action][1])
     return np.array(maps, dtype=np.int32).reshape(-1, env.size, env.size), path

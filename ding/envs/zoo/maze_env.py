@@ -1,6 +1,6 @@
 """Mazes: another one from every seed, with one reward at its goal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -9,15 +9,143 @@ import numpy.typing as npt
 
 from ding.data import BaseEnvTimestep
 from ding.envs.env.base_env import BaseEnv
-from ding.utils import ENV_REGISTRY
+from ding.utils import ENV_REGISTRY, did_you_mean
 
 # Down, right, up, left.
 _MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
+# Cells of a maze, and how a map shows them.
+_EMPTY, _WALL, _TARGET, _START = range(4)
+_SIGNS = " xTS"
+# From one room of tunnels to the next: they are 2 wide, with a wall between.
+_STRIDE = 3
+_TUNNELS = tuple((_STRIDE * row, _STRIDE * column) for row, column in ((0, 1), (0, -1), (1, 0), (-1, 0)))
+_LOOP_CHANCE = 0.1
+_MAX_DRAWS = 1000
+_Cell = tuple[int, int]
+
+
+def generate_maze(size: int, seed: int, wall_type: str = "tunnel") -> np.ndarray:
+    """Return the maze of a seed, int64 ``[size, size]``: 0 is free, 1 a wall, 2 the goal, 3 the start.
+
+    Args:
+        size: cells along an axis.
+        wall_type: see :class:`Maze`.
+
+    Raises:
+        ValueError: ``wall_type`` is unknown, or ``size`` has no room for start and goal.
+    """
+    return _generated(size, np.random.default_rng(seed), wall_type)
+
+
+def _generated(size: int, rng: np.random.Generator, wall_type: str) -> np.ndarray:
+    make, smallest = _walls_of(wall_type)
+    if size < smallest:
+        raise ValueError(f"env.size must be at least {smallest} with env.wall_type {wall_type!r}, found {size}")
+    cells = make(size, rng)
+    if wall_type == "tree":
+        free = np.argwhere(cells == _EMPTY)
+        start, target = (tuple(cell) for cell in free[rng.choice(len(free), size=2, replace=False)])
+    else:
+        target = _free_cell(cells, rng)
+        cells[target] = _TARGET
+        start = _free_cell(cells, rng)
+    cells[target], cells[start] = _TARGET, _START
+    return cells
+
+
+def _walls_of(wall_type: str) -> tuple[Callable[[int, np.random.Generator], np.ndarray], int]:
+    """What makes the walls, and the smallest size that it makes.
+
+    Raises:
+        ValueError: ``wall_type`` is unknown.
+    """
+    if wall_type in _WALLS:
+        return _WALLS[wall_type]
+    kind, _, number = wall_type.partition(":")
+    if kind == "blocks" and number.isdecimal():
+        return lambda size, rng: _blocks(size, rng, int(number)), _SMALLEST_ROOM
+    raise ValueError(
+        f"env.wall_type must be 'tunnel', 'tree', 'none' or 'blocks:<n>', found {wall_type!r}."
+        + did_you_mean(wall_type, [*_WALLS, "blocks:<n>"])
+    )
+
+
+def _free_cell(cells: np.ndarray, rng: np.random.Generator) -> _Cell:
+    for _ in range(_MAX_DRAWS):
+        row, column = rng.integers(1, len(cells), 2).tolist()
+        if cells[row, column] == _EMPTY:
+            return row, column
+    raise ValueError(f"found no free cell in a maze of {len(cells)} x {len(cells)} cells")
+
+
+def _tunnels(size: int, rng: np.random.Generator) -> np.ndarray:
+    """Tunnels 2 wide, dug from room to room, depth first; some of them meet again, in circles."""
+    cells = np.full((size, size), _WALL)
+
+    def ways() -> Iterator[_Cell]:
+        return iter([_TUNNELS[index] for index in rng.permutation(len(_TUNNELS))])
+
+    room = (1, 1)
+    cells[room] = _EMPTY
+    path = [(room, ways())]
+    while path:
+        room, left = path[-1]
+        for down, right in left:
+            following = room[0] + down, room[1] + right
+            if min(following) < 1 or max(following) + 1 > size - 2:
+                continue
+            is_new = cells[following] == _WALL
+            if is_new or rng.random() < _LOOP_CHANCE:
+                (top, bottom), (west, east) = (sorted(ends) for ends in zip(room, following))
+                cells[top : bottom + 2, west : east + 2] = _EMPTY
+            if is_new:
+                path.append((following, ways()))
+                break
+        else:
+            path.pop()
+    return cells
+
+
+def _tree(size: int, rng: np.random.Generator) -> np.ndarray:
+    """Tunnels 1 wide, dug from room to room, depth first, without circles."""
+    cells = np.full((size, size), _WALL)
+    path = [(1, 1)]
+    cells[1, 1] = _EMPTY
+    while path:
+        row, column = path[-1]
+        for down, right in rng.permutation(_MOVES).tolist():
+            room = row + 2 * down, column + 2 * right
+            if min(room) > 0 and max(room) < size - 1 and cells[room] == _WALL:
+                cells[row + down, column + right] = cells[room] = _EMPTY
+                path.append(room)
+                break
+        else:
+            path.pop()
+    return cells
+
+
+def _blocks(size: int, rng: np.random.Generator, number: int) -> np.ndarray:
+    """Walls around, and within them this number of rectangles, up to a quarter of an axis long."""
+    cells = np.full((size, size), _EMPTY)
+    cells[[0, -1]] = cells[:, [0, -1]] = _WALL
+    for _ in range(number):
+        top, west = rng.integers(1, size - 1, 2)
+        height, width = rng.integers(1, max(2, size // 4 + 1), 2)
+        cells[top : top + height, west : west + width] = _WALL
+    return cells
+
+
+_SMALLEST_ROOM = 4
+_WALLS: Mapping[str, tuple[Callable[[int, np.random.Generator], np.ndarray], int]] = {
+    "tunnel": (_tunnels, 7),
+    "tree": (_tree, 5),
+    "none": (lambda size, rng: _blocks(size, rng, 0), _SMALLEST_ROOM),
+}
 
 
 @ENV_REGISTRY.register("maze")
 class Maze(BaseEnv):
-    """Walk from a random room of a maze to another one, its goal, on the only way there is.
+    """Walk from a random cell of a maze to another one, its goal.
 
     The observation is int64 ``(size, size, 3)`` with planes of walls, goal and agent, or float32 ``(3 * size * size,)``
     with ``flat_obs``. The four actions are down, right, up and left; walls stop. The reward is 1 at the goal, which
@@ -26,18 +154,26 @@ class Maze(BaseEnv):
     With ``dynamic_seed=False`` every episode is in the maze of the seed, with it each in another one.
 
     Args:
-        cfg: ``size`` (cells along an axis with the walls around, at least 5, 16 by default), ``flat_obs`` (False by
-            default) and ``max_step`` (100 by default).
+        cfg: ``size`` (cells along an axis with the walls around, 16 by default), ``flat_obs`` (False by default),
+            ``max_step`` (100 by default) and ``wall_type``: ``'tunnel'`` (the default; 2 wide, with circles),
+            ``'tree'`` (tunnels 1 wide, one way between any two cells), ``'none'`` (walls around only), or
+            ``'blocks:<n>'`` (n blocks, which may cut the goal off).
 
     Raises:
-        ValueError: ``size`` is below 5, where there is only one room, or ``max_step`` is below 1.
+        ValueError: ``wall_type`` is unknown, ``size`` is too small for it (tunnels need 7, trees 5, others 4), or
+            ``max_step`` is below 1.
     """
 
     def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
         cfg = cfg or {}
         self._size, self._max_step = int(cfg.get("size", 16)), int(cfg.get("max_step", 100))
-        if self._size < 5 or self._max_step < 1:
-            raise ValueError(f"env.size must be at least 5 and env.max_step 1, found {self._size}, {self._max_step}")
+        self._wall_type = str(cfg.get("wall_type", "tunnel"))
+        smallest = _walls_of(self._wall_type)[1]
+        if self._size < smallest or self._max_step < 1:
+            raise ValueError(
+                f"env.size must be at least {smallest} with env.wall_type {self._wall_type!r}, and env.max_step 1, "
+                f"found {self._size}, {self._max_step}"
+            )
         self._flat = bool(cfg.get("flat_obs", False))
         shape, dtype = ((3 * self._size**2,), np.float32) if self._flat else ((self._size, self._size, 3), np.int64)
         self.observation_space = gymnasium.spaces.Box(0, 1, shape, dtype)
@@ -46,8 +182,9 @@ class Maze(BaseEnv):
         self._seed: int | None = None
         self._dynamic_seed = True
         self._rng = np.random.default_rng()
-        self._walls = np.ones((self._size, self._size), dtype=np.int64)
-        self._cell = self._goal = (1, 1)
+        self._cells = np.full((self._size, self._size), _WALL)
+        self._cell: _Cell = (1, 1)
+        self._goal: _Cell = (1, 1)
         self._num_steps = 0
 
     @property
@@ -61,21 +198,25 @@ class Maze(BaseEnv):
         return len(_MOVES)
 
     @property
+    def n_state(self) -> int:
+        """Number of cells, ``size * size``."""
+        return self._size**2
+
+    @property
     def target_location(self) -> tuple[int, int]:
         """``(row, column)`` of the goal."""
         return self._goal
 
     @property
     def nav_map(self) -> list[list[str]]:
-        """``[size][size]``: ``'x'`` for a wall, ``' '`` for a free cell."""
-        return [["x" if wall else " " for wall in row] for row in self._walls.tolist()]
+        """``[size][size]``: ``'x'`` for a wall, ``' '`` for a free cell, ``'T'`` for the goal, ``'S'`` where the
+        episode began.
+        """
+        return [[_SIGNS[cell] for cell in row] for row in self._cells.tolist()]
 
     def get_maze_map(self) -> np.ndarray:
         """Walls and goal, int64 ``[size, size, 2]``: the planes of an observation but that of the agent."""
-        planes = np.zeros((self._size, self._size, 2), dtype=np.int64)
-        planes[:, :, 0] = self._walls
-        planes[self._goal][1] = 1
-        return planes
+        return np.stack([self._cells == _WALL, self._cells == _TARGET], axis=-1).astype(np.int64)
 
     def process_states(self, observations: Sequence[int], maze_maps: np.ndarray) -> np.ndarray:
         """The observation int64 ``[size, size, 3]`` of an agent at ``observations``, its row and column."""
@@ -92,28 +233,21 @@ class Maze(BaseEnv):
         """Make the maze; returns the first observation."""
         if self._seed is not None and not self._dynamic_seed:
             self._rng = np.random.default_rng(self._seed)
-        self._walls = self._carved()
-        free = np.argwhere(self._walls == 0)
-        self._cell, self._goal = map(tuple, free[self._rng.choice(len(free), size=2, replace=False)])
+        self._cells = _generated(self._size, self._rng, self._wall_type)
+        self._goal, self._cell = (self._only(kind) for kind in (_TARGET, _START))
         self._num_steps = 0
         return self._obs()
 
-    def _carved(self) -> np.ndarray:
-        """Walls of a maze without circles, int64 ``[size, size]``: tunnels dug from room to room, depth first."""
-        walls = np.ones((self._size, self._size), dtype=np.int64)
-        path = [(1, 1)]
-        walls[1, 1] = 0
-        while path:
-            row, column = path[-1]
-            for down, right in self._rng.permutation(_MOVES).tolist():
-                room = row + 2 * down, column + 2 * right
-                if min(room) > 0 and max(room) < self._size - 1 and walls[room]:
-                    walls[row + down, column + right] = walls[room] = 0
-                    path.append(room)
-                    break
-            else:
-                path.pop()
-        return walls
+    def random_start(self) -> Any:
+        """Put the agent on a random free cell; returns the observation there."""
+        free = np.argwhere((self._cells != _WALL) & (self._cells != _TARGET))
+        row, column = self._rng.choice(free).tolist()
+        self._cell = row, column
+        return self._obs()
+
+    def _only(self, kind: int) -> _Cell:
+        row, column = np.argwhere(self._cells == kind)[0].tolist()
+        return row, column
 
     def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
         """Go one cell, where there is no wall.
@@ -125,7 +259,7 @@ class Maze(BaseEnv):
         if not 0 <= move < len(_MOVES):
             raise ValueError(f"the action is one of 0 to {len(_MOVES) - 1}, found {action!r}")
         cell = self._cell[0] + _MOVES[move][0], self._cell[1] + _MOVES[move][1]
-        if not self._walls[cell]:
+        if self._cells[cell] != _WALL:
             self._cell = cell
         self._num_steps += 1
         won = self._cell == self._goal

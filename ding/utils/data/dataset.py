@@ -443,28 +443,35 @@ class PCDataset(ColumnDataset):
         super().__init__(dict(zip(("obs", "bfs_in", "bfs_out"), all_data)), where="PCDataset")
 
 
-def load_bfs_datasets(train_seeds: int = 1, test_seeds: int = 5) -> tuple[PCDataset, PCDataset]:
-    """Searches of mazes of 16 x 16 cells, for procedure cloning (Yang et al. 2022, arXiv:2205.10816).
+def load_bfs_datasets(
+    train_seeds: int = 1, test_seeds: int = 5, *, size: int = 16, wall_type: str = "tunnel"
+) -> tuple[PCDataset, PCDataset]:
+    """Searches of mazes, for procedure cloning (Yang et al. 2022, arXiv:2205.10816).
 
     The mazes are those of the seeds from 0 on, first ``train_seeds``, then ``test_seeds``. An item is a step of the
-    search from the goal to an agent in one of the free cells: ``obs`` int64 ``[16, 16, 3]`` (walls, goal, agent),
-    ``bfs_in`` and ``bfs_out`` int64 ``[16, 16]``: the best action of each cell before and after the step, 4 where it is
-    not known.
+    search from the goal to an agent in one of the cells of the best path: ``obs`` float32 ``[W, W, 3]`` (walls, goal,
+    agent), ``bfs_in`` int64 and ``bfs_out`` int32 ``[W, W]``: the best action of each cell before and after the step,
+    4 where it is not known.
+
+    Args:
+        size: W, cells along an axis.
+        wall_type: the kind of mazes, see :class:`ding.envs.zoo.maze_env.Maze`.
 
     Returns:
         the data sets to train and to test with.
 
     Raises:
-        ValueError: a number of seeds is below 1.
+        ValueError: a number of seeds is below 1, or there are no such mazes.
     """
     if min(train_seeds, test_seeds) < 1:
         raise ValueError(f"train_seeds and test_seeds are at least 1, got {train_seeds} and {test_seeds}")
     # By its name: the envs are some floors above.
     import_module(["ding.envs.zoo.maze_env"])
-    mazes = [ENV_REGISTRY.build("maze", {"size": 16}) for _ in range(train_seeds + test_seeds)]
-    for seed, maze in enumerate(mazes):
+    maze = ENV_REGISTRY.build("maze", {"size": size, "wall_type": wall_type})
+    searches = []
+    for seed in range(train_seeds + test_seeds):
         maze.seed(seed, dynamic_seed=False)
-    searches = [_maze_searches(maze, maze.reset()) for maze in mazes]
+        searches.append(_maze_searches(maze, maze.reset()))
     return _searches_dataset(searches[:train_seeds]), _searches_dataset(searches[train_seeds:])
 
 
@@ -474,13 +481,11 @@ def _searches_dataset(searches: Sequence[tuple[np.ndarray, ...]]) -> PCDataset:
 
 
 def _maze_searches(maze: Maze, first_obs: np.ndarray) -> tuple[np.ndarray, ...]:
-    """``(obs, bfs_in, bfs_out)`` ``[N, ...]`` of the searches to an agent in each free cell of a maze."""
-    parts = []
-    for cell in np.argwhere(first_obs[..., 0] == 0):
-        obs = first_obs.copy()
-        obs[..., 2] = 0
-        obs[(*cell, 2)] = 1
-        maps = get_vi_sequence(maze, obs)[0].astype(np.int64)
-        before = np.concatenate([np.full((1, maze.size, maze.size), maze.n_action), maps])[: len(maps)]
-        parts.append((np.repeat(obs[None], len(maps), axis=0), before, maps))
-    return tuple(np.concatenate(field) for field in zip(*parts))
+    """``(obs, bfs_in, bfs_out)`` ``[N, ...]`` of the searches to an agent in each cell of the best path of a maze."""
+    maps, path = get_vi_sequence(maze, first_obs)
+    before = np.concatenate([np.full((1, *maps.shape[1:]), maze.n_action), maps[:-1]])
+    # The search to a cell of the path is the begin of the search to the first one.
+    steps = np.concatenate([np.arange(count) for count in range(len(path), 0, -1)] or [np.arange(0)])
+    cells = np.repeat(np.arange(len(path)), np.arange(len(path), 0, -1))
+    obs = np.stack([one.numpy() for one, _ in path] or [np.zeros(first_obs.shape, np.float32)])
+    return obs[cells], before[steps].astype(np.int64), maps[steps]

@@ -19,6 +19,7 @@ CONFIG = {
     "exp_name": "e",
     "env": {
         "size": 5,
+        "wall_type": "tree",
         "flat_obs": True,
         "max_step": 8,
         "collector_env_num": 2,

@@ -1,16 +1,16 @@
-"""The maze: another one from each seed, one way between any two rooms, one reward."""
+"""The maze: another one from each seed, walls of several kinds, one reward."""
 
 import numpy as np
 import pytest
 
-from ding.envs.zoo.maze_env import Maze
+from ding.envs.zoo.maze_env import Maze, generate_maze
 from ding.utils import get_vi_sequence
 
 MOVES = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
 
 
-def made(seed, **cfg):
-    env = Maze(cfg)
+def made(seed, wall_type="tree", **cfg):
+    env = Maze({"wall_type": wall_type, **cfg})
     env.seed(seed, dynamic_seed=False)
     return env
 
@@ -33,6 +33,49 @@ def test_a_maze_is_a_tree_of_rooms(size):
                 reached.add(cell)
                 edge += [tuple(cell + move) for move in MOVES]
         assert len(reached) == 2 * rooms - 1
+
+
+# Size, seed, goal, start and best path of DI-engine's mazes.
+TUNNELS = [
+    (8, 0, (4, 1), (1, 4), "333000"),
+    (16, 0, (5, 4), (14, 13), "333222222333333222"),
+    (16, 1, (10, 2), (1, 11), "333333300033000000"),
+]
+
+
+@pytest.mark.parametrize(("size", "seed", "goal", "start", "actions"), TUNNELS)
+def test_tunnels_are_those_of_di_engine(size, seed, goal, start, actions):
+    env = Maze({"size": size})
+    env.seed(seed)
+    obs = env.reset()
+    assert env.target_location == goal
+    assert tuple(np.argwhere(obs[..., 2])[0]) == start
+    maps, path = get_vi_sequence(env, obs)
+    assert "".join(str(action) for _, action in path) == actions
+    assert {type(action) for _, action in path} == {np.int32}
+    assert maps.shape == (len(actions), size, size)
+    if size == 8:
+        rows = ["xxxxxxxx", "x   S xx", "x     xx", "x  x  xx", "xT    xx", "x     xx", "xxxxxxxx", "xxxxxxxx"]
+        assert ["".join(row) for row in env.nav_map] == rows
+        assert maps[-1].tolist() == [
+            [4] * 8, [4, 0, 3, 3, 3, 4, 4, 4], [4, 0, 3, 3, 3, 3, 4, 4], [4, 0, 3, 4, 0, 3, 4, 4],
+            [4, 4, 3, 3, 3, 3, 4, 4], [4, 2, 3, 3, 3, 3, 4, 4], [4] * 8, [4] * 8,
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("wall_type", ["tunnel", "tree", "none", "blocks:4"])
+def test_walls_of_each_kind(wall_type):
+    cells = generate_maze(16, 3, wall_type)
+    assert (generate_maze(16, 3, wall_type) == cells).all()
+    assert (np.bincount(cells.ravel(), minlength=4)[2:] == 1).all()
+    inside = (cells[1:-1, 1:-1] == 1).sum()
+    assert (inside == 0) == (wall_type == "none")
+    env = made(3, wall_type)
+    obs = env.reset()
+    assert (obs[..., 0] == (cells == 1)).all()
+    other = env.random_start()
+    assert (other[..., :2] == obs[..., :2]).all()
+    assert not (other[..., 2] * other[..., :2].sum(-1)).any()
 
 
 def test_a_seed_is_a_maze():
@@ -73,8 +116,11 @@ def test_steps_walls_goal_and_limit():
 
 
 def test_mistakes():
-    with pytest.raises(ValueError, match=r"env.size must be at least 5 .* found 4, 100"):
-        Maze({"size": 4})
+    for size, wall_type in ((3, "none"), (4, "tree"), (6, "tunnel")):
+        with pytest.raises(ValueError, match=rf"env.size must be at least {size + 1} .*{wall_type}.* found {size},"):
+            Maze({"size": size, "wall_type": wall_type})
+    with pytest.raises(ValueError, match=r"env.wall_type .* found 'tunel'.*tunnel"):
+        Maze({"wall_type": "tunel"})
     env = made(0)
     env.reset()
     with pytest.raises(ValueError, match="one of 0 to 3, found 4"):
@@ -82,8 +128,7 @@ def test_mistakes():
 
 
 def test_observations_are_made_of_a_map_and_a_cell():
-    env = Maze({"size": 8})
-    env.seed(0, dynamic_seed=False)
+    env = made(0, size=8)
     obs = env.reset()
     maze_map = env.get_maze_map()
     assert maze_map.shape == (8, 8, 2)

@@ -94,6 +94,22 @@ class EnvBatch(Mapping[int, Any]):
             self._columns = columns
         return columns
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The columns of a batch of dicts, by key.
+
+        Raises:
+            SchemaError: the rows are no dicts.
+        """
+        columns = self.columns
+        if not isinstance(columns, dict):
+            raise SchemaError(f"an EnvBatch of {type(columns).__name__} has no fields")
+        return columns
+
+    def with_columns(self, **columns: Any) -> "EnvBatch":
+        """Return a batch of dicts with these columns added or replaced."""
+        return EnvBatch.unchecked(self.env_ids, {**self.fields, **columns})
+
     def take(self, positions: np.ndarray) -> "EnvBatch":
         """The batch of the environments at these positions (not ids)."""
         if self._columns is None and self._rows is not None:
@@ -276,8 +292,9 @@ class TimestepBatch(EnvBatch):
         batch._rows = [BaseEnvTimestep(step.obs, reward, bool(step.done), step.info) for step, reward in pairs]
         return batch
 
-    def __getitem__(self, env_id: int) -> Any:
-        return self._all_rows()[self.position(env_id)]
+    def __getitem__(self, env_id: int) -> BaseEnvTimestep:
+        timestep: BaseEnvTimestep = self._all_rows()[self.position(env_id)]
+        return timestep
 
 
 def equal_rows(one: Any, other: Any) -> bool:
@@ -367,7 +384,7 @@ def batched(method: Method) -> Method:
         return method
 
     @functools.wraps(method)
-    def forward(self: object, data: Mapping[int, Any], *args: Any, **kwargs: Any) -> Any:
+    def forward(self: object, data: Mapping[int, Any], *args: Any, **kwargs: Any) -> object:
         if isinstance(data, EnvBatch):
             return method(self, data, *args, **kwargs)
         return method(self, EnvBatch.from_dict(data), *args, **kwargs).to_dict()

@@ -78,8 +78,7 @@ class COMAPolicy(JointQPolicy):
     @batched
     def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
         """As :meth:`RecurrentQPolicy._forward_collect`, and ``eps`` float32 ``[N, 1]``."""
-        columns: Any = super()._forward_collect(data, eps=eps).columns
-        return EnvBatch.unchecked(data.env_ids, {**columns, "eps": torch.full((len(data), 1), float(eps))})
+        return super()._forward_collect(data, eps=eps).with_columns(eps=torch.full((len(data), 1), float(eps)))
 
     @batched
     def _forward_learn(self, data: Samples) -> Any:
@@ -155,8 +154,8 @@ class COMAPolicy(JointQPolicy):
         """
         if self._reference_numerics or not len(transitions):
             return super()._get_train_sample(transitions)
-        steps: Any = marked_real(TransitionBatch.of(transitions))
-        samples: Any = self._sequences(steps.with_columns(_position=np.arange(len(steps))))
+        steps = marked_real(TransitionBatch.of(transitions))
+        samples = TransitionBatch.of(self._sequences(steps.with_columns(_position=np.arange(len(steps)))))
         columns = dict(samples.columns)
         position = np.asarray(columns.pop("_position"))
         next_start = np.append(position[1:, 0], len(steps))

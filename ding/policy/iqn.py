@@ -28,9 +28,9 @@ class IQNPolicy(DQNPolicy):
 
     def _act(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
         """As :meth:`DQNPolicy._act`; ``q`` ``[N, quantiles, actions]``, ``quantiles`` ``[N, quantiles]``."""
-        columns: Any = super()._act(model, data, **kwargs).columns
-        by_env = {"q": columns["q"].transpose(0, 1), "quantiles": columns["quantiles"].reshape(-1, len(data)).t()}
-        return EnvBatch.unchecked(data.env_ids, {**columns, **by_env})
+        output = super()._act(model, data, **kwargs)
+        q, quantiles = (output.fields[key] for key in ("q", "quantiles"))
+        return output.with_columns(q=q.transpose(0, 1), quantiles=quantiles.reshape(-1, len(data)).t())
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         """Quantile regression of ``Z_tau(s, a)`` to ``r + discount Z'_tau'(s', argmax_a E Z(s', a))`` at fractions

@@ -11,6 +11,7 @@ from ding.model.template.ngu import shifted
 from ding.policy.errors import PolicyConfigError, PolicyDataError
 from ding.policy.r2d2 import R2D2Policy
 from ding.rl_utils import get_nstep_return_data
+from ding.rl_utils.adder import Steps
 from ding.rl_utils.policy_family import family_eps, family_gammas
 from ding.utils import POLICY_REGISTRY
 
@@ -88,8 +89,7 @@ class NGUPolicy(R2D2Policy):
         """
         beta = self._members[torch.as_tensor(data.env_ids)]
         chances = {row: self._eps[env_id] for row, env_id in enumerate(data.env_ids.tolist())}
-        columns: Any = super()._forward_collect(_as_member(data, beta), eps=chances).columns
-        return EnvBatch.unchecked(data.env_ids, {**columns, "beta": beta})
+        return super()._forward_collect(_as_member(data, beta), eps=chances).with_columns(beta=beta)
 
     @batched
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
@@ -114,7 +114,7 @@ class NGUPolicy(R2D2Policy):
         transition = super()._process_transition(obs["obs"], policy_output, timestep)
         return {**transition, "beta": policy_output["beta"], **{key: obs[key] for key in _PREVIOUS}}
 
-    def _with_nstep_returns(self, steps: Samples) -> Any:
+    def _with_nstep_returns(self, steps: Steps) -> Steps:
         """Without ``value_gamma``: the discount is that of the member, see ``beta``."""
         return get_nstep_return_data(steps, self._nstep, correct_terminate_gamma=False)
 
@@ -124,7 +124,7 @@ class NGUPolicy(R2D2Policy):
 
 def _as_member(data: EnvBatch, beta: torch.Tensor) -> EnvBatch:
     """The observations with the number of the member that acts, ``[N, 1]``."""
-    columns: Any = data.columns
+    columns = data.columns
     if not isinstance(columns, Mapping) or not {"obs", *_PREVIOUS} <= columns.keys():
         found = sorted(columns) if isinstance(columns, Mapping) else type(columns).__name__
         raise PolicyDataError(

@@ -31,6 +31,7 @@ from ding.policy._samples.learned_steps import (
 from ding.policy._samples.segments import as_given, marked_real
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample, value_inv_transform, value_transform
+from ding.rl_utils.adder import Steps
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 from ding.utils.nested import iter_leaves, map_nested
@@ -256,7 +257,7 @@ class R2D2Policy(RecurrentQPolicy):
             with_learned(batch, self._nstep, self._burnin_step)
         return batch
 
-    def _first_state(self, batch: Mapping[str, Any]) -> Any:
+    def _first_state(self, batch: Mapping[str, Any]) -> object:
         """The stored states before the first step of B sequences."""
         return map_nested(lambda x: x.squeeze(2).transpose(0, 1).contiguous(), batch["prev_state"])
 
@@ -308,7 +309,7 @@ class R2D2Policy(RecurrentQPolicy):
         samples = learned_sequences(transitions, form, self._with_nstep_returns, self._step_after)
         return as_given(samples, transitions)
 
-    def _with_nstep_returns(self, steps: Samples) -> Any:
+    def _with_nstep_returns(self, steps: Steps) -> Steps:
         return get_nstep_return_data(steps, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics)
 
     def _step_after(self, next_obs: object) -> Mapping[str, Any]:
@@ -316,7 +317,7 @@ class R2D2Policy(RecurrentQPolicy):
         return {"obs": next_obs}
 
 
-def _are_empty(states: object, of_columns: bool) -> Any:
+def _are_empty(states: object, of_columns: bool) -> bool | np.ndarray:
     """Whether recurrent states are all zeros, as before the first step of an episode: bool ``[N]``, or of one."""
     leaves = [torch.as_tensor(leaf) for _, leaf in iter_leaves(states)]
     used = [(leaf if of_columns else leaf.unsqueeze(0)).ne(0).flatten(1).any(1).numpy() for leaf in leaves]

@@ -122,7 +122,7 @@ class R2D2GTrXLPolicy(R2D2Policy):
     @batched
     def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
         """Epsilon-greedy actions, and ``memory`` before this step: ``[N, layers + 1, M, hidden]``."""
-        columns: Any = super()._forward_collect(data, eps).columns
+        columns = super()._forward_collect(data, eps).fields
         memory = columns.pop("prev_state")["memory"]
         return EnvBatch.unchecked(data.env_ids, {**columns, "memory": memory})
 

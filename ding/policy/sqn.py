@@ -96,11 +96,11 @@ class SQNPolicy(Policy):
 
     def _act(self, model: Any, data: EnvBatch, **kwargs: Any) -> EnvBatch:
         """As :meth:`Policy._act`; ``q_value`` has a row per environment with several heads, too."""
-        columns: Any = super()._act(model, data, **kwargs).columns
-        q_value = columns["q_value"]
+        output = super()._act(model, data, **kwargs)
+        q_value = output.fields["q_value"]
         if q_value and q_value[0][0].ndim == 2:  # heads of all environments, for each of the two networks
-            columns = {**columns, "q_value": [list(row) for row in zip(*map(output_column, q_value))]}
-        return EnvBatch.unchecked(data.env_ids, columns)
+            return output.with_columns(q_value=[list(row) for row in zip(*map(output_column, q_value))])
+        return output
 
     @batched
     def _forward_learn(self, data: Samples) -> Any:

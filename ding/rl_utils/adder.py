@@ -155,7 +155,7 @@ def get_train_sample(
     data: Steps,
     unroll_len: int,
     last_fn_type: str = "last",
-    null_transition: Transition | None = None,
+    null_transition: Steps | Transition | None = None,
     overlap: int = 0,
 ) -> Steps:
     """Cut each segment into sequences of ``unroll_len`` steps; ``unroll_len=1`` returns ``data`` unchanged.
@@ -268,11 +268,11 @@ def _null_like(transition: Transition) -> Transition:
     return null
 
 
-def _zeros_like(value: object) -> Any:
+def _zeros_like(value: object) -> object:
     return map_nested(_zero, value)
 
 
-def _zero(leaf: Any) -> Any:
+def _zero(leaf: Any) -> object:
     if isinstance(leaf, torch.Tensor):
         return torch.zeros_like(leaf)
     return np.zeros_like(leaf) if isinstance(leaf, np.ndarray) else leaf * 0
@@ -298,7 +298,7 @@ def segment_ends(num_rows: int, lengths: np.ndarray | None) -> np.ndarray:
     return np.repeat(np.cumsum(lengths), lengths)
 
 
-def _next_obs(columns: dict[str, Any], nstep: int, ends: np.ndarray) -> Any:
+def _next_obs(columns: dict[str, Any], nstep: int, ends: np.ndarray) -> object:
     """``obs`` n steps ahead where the segment has it, the last ``next_obs`` of the segment elsewhere."""
     ahead = np.arange(len(ends)) + nstep
     tail = np.flatnonzero(ahead >= ends)

@@ -75,12 +75,11 @@ class RecurrentQPolicy(Policy):
         ``action`` int64 ``[N, 1]``, and ``prev_state``: the states before this step, ``{'h', 'c'}`` of ``[N, layers, 1,
         H]``.
         """
-        columns: Any = self._remember(self._collect_model, data, eps=eps).columns
-        states: Any = columns["prev_state"]
+        output = self._remember(self._collect_model, data, eps=eps)
+        states = output.fields["prev_state"]
         agents = StateRows.of(states)
-        states = stack_rows(states) if agents is None else agents.agent_columns
-        states = map_nested(lambda x: x.cpu(), states)
-        return EnvBatch.unchecked(data.env_ids, {**columns, "prev_state": states})
+        columns = stack_rows(states) if agents is None else agents.agent_columns
+        return output.with_columns(prev_state=map_nested(lambda x: x.cpu(), columns))
 
     @batched
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]

@@ -213,7 +213,7 @@ class JointQPolicy(RecurrentQPolicy):
             {key: value[1:].detach() for key, value in output.items()},
         )
 
-    def _second_state(self, batch: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
+    def _second_state(self, batch: Mapping[str, Any], now: Mapping[str, Any]) -> object:
         """With ``reference_numerics``, where the pass of the learner over ``next_obs`` starts.
 
         Args:
@@ -223,7 +223,7 @@ class JointQPolicy(RecurrentQPolicy):
             return None
         return batch["second_state"] if "second_state" in batch else self._state_after_first_step(batch)
 
-    def _state_after_first_step(self, batch: Mapping[str, Any]) -> Any:
+    def _state_after_first_step(self, batch: Mapping[str, Any]) -> object:
         first = {"obs": map_nested(lambda x: x[0], batch["obs"]), "prev_state": batch["prev_state"]}
         with torch.no_grad():
             return self._model(first)["next_state"]
@@ -346,7 +346,7 @@ class JointQPolicy(RecurrentQPolicy):
         super()._load_state_dict_learn(with_target(state_dict) if "target_model" in self.learn_state else state_dict)
 
 
-def _stacked_state(state: Any) -> Any:
+def _stacked_state(state: Any) -> object:
     """The state of a row of DI-engine, a list per agent or a list of such, as ``{'h', 'c'}`` of ``[A, layers, 1,
     H]``.
     """

@@ -74,7 +74,7 @@ def learned_sequences(
         with_nstep_returns: adds the returns.
         step_after: makes the fields of a step that only fills up from the ``next_obs`` of the last one.
     """
-    given: Any = marked_real(TransitionBatch.of(transitions))
+    given = marked_real(TransitionBatch.of(transitions))
     columns = dict(given.columns)
     lengths, last = given.segment_lengths(), np.cumsum(given.segment_lengths()) - 1
     next_obs, ends = columns.pop("next_obs", None), _flags(columns.pop("ends", None), len(given))

@@ -1,7 +1,7 @@
 """From trajectory segments to samples of on-policy algorithms, over columns."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -78,6 +78,10 @@ def _flat(column: Any) -> torch.Tensor:
     return tensor.squeeze(1) if tensor.ndim == 2 and tensor.shape[1] == 1 else tensor
 
 
+@overload
+def marked_real(transitions: TransitionBatch) -> TransitionBatch: ...
+@overload
+def marked_real(transitions: Samples) -> Samples: ...
 def marked_real(transitions: Samples) -> Samples:
     """The transitions with ``null`` False: what later fills a short sequence up has it True."""
     if isinstance(transitions, TransitionBatch):

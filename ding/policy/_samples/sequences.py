@@ -60,7 +60,7 @@ class SequencePolicy(StochasticPolicy):
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """Sequences of ``unroll_len`` steps: each field ``[T, ...]``; ``null``: whether a step only fills it up."""
-        batch: Any = marked_real(TransitionBatch.of(transitions))
+        batch = marked_real(TransitionBatch.of(transitions))
         filling = None
         if not self._reference_numerics:
             # The first one holds the observation after the last step, whose value is bootstrapped.
@@ -70,6 +70,6 @@ class SequencePolicy(StochasticPolicy):
         return as_given(get_train_sample(batch, self._unroll_len, "last", filling), transitions)
 
 
-def _joined(obs: Any, next_obs: Any) -> Any:
+def _joined(obs: Any, next_obs: Any) -> object:
     """``[B, T + 1, ...]``: the observations and the last one of ``next_obs``, both ``[B, T, ...]``."""
     return map_together(lambda column, following: torch.cat([column, following[:, -1:]], dim=1), obs, next_obs)

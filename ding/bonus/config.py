@@ -2,13 +2,13 @@
 
 import importlib
 from copy import deepcopy
-from typing import Any
 
 import gymnasium
 from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError
 from ding.bonus.core.fit import get_hybrid_shape
+from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.envs.env.old_ids import successor_of
 from ding.envs.gym_env import env
 from ding.utils import did_you_mean
@@ -95,7 +95,7 @@ def get_instance_config(env_id: str, algorithm: str) -> EasyDict:
     return deepcopy(found)
 
 
-def get_instance_env(env_id: str) -> Any:
+def get_instance_env(env_id: str) -> DingEnvWrapper:
     """Return the env of this id, as an agent would make it.
 
     Raises:

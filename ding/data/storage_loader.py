@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 class StorageWorker:
     """What a thread of a loader does."""
 
-    def load(self, storage: Storage) -> Any:
+    def load(self, storage: Storage) -> object:
         """Read the object."""
         return storage.load()
 

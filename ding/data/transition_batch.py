@@ -238,7 +238,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     @overload
     def __getitem__(self, item: "slice | Sequence[int] | np.ndarray") -> "TransitionBatch": ...
 
-    def __getitem__(self, item: "int | str | slice | Positions") -> Any:
+    def __getitem__(self, item: "int | str | slice | Positions") -> object:
         if isinstance(item, str):
             return self.columns[item]
         base = range(self._length) if self._index is None else self._index

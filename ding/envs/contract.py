@@ -98,7 +98,7 @@ def _at(path: str) -> str:
     return f" at {path!r}" if path else ""
 
 
-def _present(obs: Obs, expected: str = "an observation of its space", path: str = "") -> Any:
+def _present(obs: Obs, expected: str = "an observation of its space", path: str = "") -> Obs:
     return _refuse("None", expected, path) if obs is None else obs
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ding.data import BaseEnvTimestep
+from ding.envs.contract import Obs
 from ding.envs.env.base_env import BaseEnv, copy_cfg
 from ding.utils import ENV_REGISTRY, did_you_mean
 
@@ -75,7 +76,7 @@ class DuelEnv(BaseEnv):
         self._seed, self._dynamic_seed = seed, dynamic_seed
         self._rng = np.random.default_rng(seed)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """Both players and the coin on random cells; returns the first observation."""
         if self._seed is not None and not self._dynamic_seed:
             self._rng = np.random.default_rng(self._seed)

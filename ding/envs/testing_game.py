@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ding.data import BaseEnvTimestep
+from ding.envs.contract import Obs
 from ding.envs.testing import CountingEnv
 
 
@@ -23,7 +24,7 @@ class CountingGame(CountingEnv):
         players = np.arange((cfg or {}).get("num_players", 2))[:, None]
         self._signs = np.where(players % 2, -1.0, 1.0).astype(np.float32)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """Start the next episode."""
         return self._for_players(super().reset(**kwargs))
 

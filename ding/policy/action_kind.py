@@ -25,7 +25,7 @@ class HasActionSpace(Protocol):
     """An env, or an env manager. One that maps the actions of policies has an ``action_mapping``, too."""
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> object:
         """The space of the actions of one env."""
 
 

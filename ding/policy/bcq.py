@@ -1,7 +1,7 @@
 """BCQ: batch-constrained Q-learning from data sets (Fujimoto et al. 2019, arXiv:1812.02900)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.nn.functional as F
@@ -160,13 +160,13 @@ class BCQPolicy(Policy):
     def _init_collect(self) -> None:
         return
 
-    def _forward_collect(self, data: Any, **kwargs: Any) -> Any:
+    def _forward_collect(self, data: Any, **kwargs: Any) -> NoReturn:
         raise PolicyUsageError("bcq learns from data sets; it collects nothing")
 
     def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
         raise PolicyUsageError("bcq learns from data sets; it collects nothing")
 
-    def _get_train_sample(self, transitions: Any) -> Any:
+    def _get_train_sample(self, transitions: Any) -> NoReturn:
         raise PolicyUsageError("bcq learns from data sets; it collects nothing")
 
 

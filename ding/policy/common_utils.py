@@ -14,7 +14,7 @@ from ding.torch_utils.network.nn_module import set_noise_mode as set_noise_mode
 from ding.utils.nested import map_together
 
 
-def transition_done(timestep: BaseEnvTimestep | TimestepBatch, reference_numerics: bool = False) -> Any:
+def transition_done(timestep: BaseEnvTimestep | TimestepBatch, reference_numerics: bool = False) -> bool | np.ndarray:
     """``done`` as a transition stores it: False at a time limit, so that the value after it is bootstrapped.
 
     Args:
@@ -85,5 +85,5 @@ def single_env_forward_wrapper_ttorch(forward_fn: Callable[..., Any], cuda: bool
     return forward
 
 
-def _single(obs: object) -> Any:
+def _single(obs: object) -> object:
     return map_together(lambda leaf: torch.as_tensor(leaf, dtype=torch.float32), obs)

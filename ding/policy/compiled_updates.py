@@ -40,7 +40,7 @@ class UpdatingPolicy(Protocol):
     def _get_attribute(self, name: str) -> Any:
         """``cfg``, ``enable_field``, ``multi_gpu``, ``model``."""
 
-    def _forward_learn(self, data: Any) -> Any:
+    def _forward_learn(self, data: Any) -> object:
         """One call of learning."""
 
     def _may_join_updates(self) -> bool:
@@ -129,7 +129,7 @@ class CompiledUpdates:
         """``forward``, which learns, with a look after its first call whether it leaves its updates to :meth:`run`."""
 
         @functools.wraps(forward)
-        def learn(*args: Any, **kwargs: Any) -> Any:
+        def learn(*args: Any, **kwargs: Any) -> object:
             result = forward(*args, **kwargs)
             if self.graphs.enabled and not self._asked:
                 self.graphs.give_up("it has no _update that Policy._learn runs")
@@ -180,7 +180,7 @@ def split_rows(batch: Mapping[str, Any], count: int) -> list[Any]:
     return [_share(batch, rows, slice(index * size, (index + 1) * size)) for index in range(count)]
 
 
-def _share(value: Any, rows: int, share: slice, key: str = "") -> Any:
+def _share(value: Any, rows: int, share: slice, key: str = "") -> object:
     if isinstance(value, torch.Tensor):
         return value.narrow(value.shape.index(rows), share.start, share.stop - share.start)
     if isinstance(value, Mapping):

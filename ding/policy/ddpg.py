@@ -7,7 +7,7 @@ import torch
 
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
-from ding.model import model_wrap
+from ding.model import IModelWrapper, model_wrap
 from ding.policy._learning.critics import ActorCriticModule, critic_losses, priorities, q_values
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import num_steps, target_network
@@ -21,7 +21,7 @@ from ding.utils.names import did_you_mean
 _ACTION_SPACES = ("continuous", "hybrid")
 
 
-def _noisy(model: Any, sigma: float, limits: Mapping[str, float] | None = None) -> Any:
+def _noisy(model: Any, sigma: float, limits: Mapping[str, float] | None = None) -> IModelWrapper:
     noise = {"mu": 0.0, "sigma": sigma}
     return model_wrap(model, wrapper_name="action_noise", noise_type="gauss", noise_kwargs=noise, noise_range=limits)
 

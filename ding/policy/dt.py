@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -93,7 +93,7 @@ class DTPolicy(Policy):
         """A file of DI-engine holds no warm-up, which then stays as it is."""
         super()._load_state_dict_learn({"scheduler": self._scheduler.state_dict(), **state_dict})
 
-    def _make_optimizer(self) -> Any:
+    def _make_optimizer(self) -> torch.optim.Optimizer:
         cfg, model = self._cfg, self._model
         options: dict[str, Any] = {"lr": cfg.learning_rate, "optim_type": "adamw"}
         if not self._encodes():
@@ -232,13 +232,13 @@ class DTPolicy(Policy):
     def _init_collect(self) -> None:
         self._unroll_len = 1  # a collector asks for it before its first step, which raises
 
-    def _forward_collect(self, data: Any, **kwargs: Any) -> Any:
+    def _forward_collect(self, data: Any, **kwargs: Any) -> NoReturn:
         raise PolicyUsageError(_NO_COLLECT)
 
     def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
         raise PolicyUsageError(_NO_COLLECT)
 
-    def _get_train_sample(self, transitions: Any) -> Any:
+    def _get_train_sample(self, transitions: Any) -> NoReturn:
         raise PolicyUsageError(_NO_COLLECT)
 
 

@@ -60,7 +60,7 @@ class HAPPOPolicy(PPOPolicy):
         """``havac`` of :mod:`ding.model.template.havac`."""
         return "havac", ["ding.model.template.havac"]
 
-    def _acting_network(self) -> Any:
+    def _acting_network(self) -> "AllAgents":
         return AllAgents(self._model)
 
     def _init_learn(self) -> None:
@@ -112,7 +112,7 @@ class HAPPOPolicy(PPOPolicy):
         batch = self._learn_batch(data)
         batch["factor"] = torch.ones(len(batch["done"]), device=self._device)
         count = self._cfg.agent_num
-        order: Any = range(count)
+        order: Sequence[int] | torch.Tensor = range(count)
         if not self._reference_numerics:
             shuffled = torch.randperm(count)
             # Replicas draw from generators of their own, and average the gradients of an agent.
@@ -188,7 +188,7 @@ class HAPPOPolicy(PPOPolicy):
 class AllAgents(BaseModelWrapper):
     """A network that takes the number of an agent, as one that gives the outputs of all agents."""
 
-    def forward(self, obs: Any, mode: str) -> Any:
+    def forward(self, obs: Any, mode: str) -> object:
         """``logit`` and ``value`` ``[B, A, ...]``."""
         return self._model(None, {"obs": obs}, mode=mode)
 

@@ -60,7 +60,7 @@ class Learning(Protocol):
     def _init_learn(self) -> None:
         """The parts of learning."""
 
-    def _forward_learn(self, data: Any) -> Any:
+    def _forward_learn(self, data: Any) -> object:
         """One call of learning."""
 
 

@@ -47,5 +47,5 @@ class QMIXPolicy(JointQPolicy):
         means = self._per_agent(batch, total_q=total_q, target_reward_total_q=target, target_total_q=next_q)
         return loss, means
 
-    def _make_optimizer(self, network: Any, weight_decay: float = 1e-5) -> Any:
+    def _make_optimizer(self, network: Any, weight_decay: float = 1e-5) -> torch.optim.Optimizer:
         return super()._make_optimizer(network, weight_decay)

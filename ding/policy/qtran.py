@@ -82,7 +82,7 @@ class QTRANPolicy(JointQPolicy):
         loss = learn.td_weight * td_loss + learn.opt_weight * opt_loss + learn.nopt_min_weight * nopt_loss
         return loss, {"td_loss": td_loss, "opt_loss": opt_loss, "nopt_loss": nopt_loss}
 
-    def _second_state(self, batch: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
+    def _second_state(self, batch: Mapping[str, Any], now: Mapping[str, Any]) -> object:
         return now["next_state"] if self._reference_numerics else None
 
     def _monitor_vars_learn(self) -> list[str]:

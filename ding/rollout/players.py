@@ -77,7 +77,7 @@ class Game:
         obs = self._seen(timestep.obs, player)
         return BaseEnvTimestep(obs, np.atleast_1d(to_ndarray(reward)), bool(timestep.done), info)
 
-    def _seen(self, obs: Sequence[object] | np.ndarray, player: int) -> Any:
+    def _seen(self, obs: Sequence[object] | np.ndarray, player: int) -> object:
         return obs if self.num_players == 1 and not isinstance(obs, (list, tuple)) else obs[player]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ding.data.columns import Columns
 from ding.data.spare_memory import SpareMemory
-from ding.utils.nested import iter_leaves, map_paths
+from ding.utils.nested import iter_leaves
 
 # From this size on, the array of one step is copied as it comes.
 _LARGE_STEP_BYTES = 2**16
@@ -33,11 +33,8 @@ class StepBlocks:
         self._blocks: dict[str, tuple[np.ndarray, int]] = {}
         self._memory = SpareMemory(_SPARE_BYTES)
 
-    def placed(self, columns: Any, path: str = "") -> Any:
-        """The columns of a step, the large arrays among them as the next rows of their block."""
-        return map_paths(self._placed, columns, path)
-
-    def _placed(self, path: str, columns: Any) -> Any:
+    def placed(self, path: str, columns: Any) -> object:
+        """A column of a step; a large array as the next rows of its block."""
         if not _is_large(columns):
             return columns
         num_rows = len(columns)

@@ -11,7 +11,7 @@ from ding.data.columns import Columns, concat
 from ding.data.roles import StateDict
 from ding.rollout.step_blocks import StepBlocks
 from ding.torch_utils.data_helper import columns_as_tensors
-from ding.utils.nested import iter_leaves
+from ding.utils.nested import iter_leaves, map_paths
 from ding.utils.rows import take
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class TrajectoryStore:
         if self._loaded:
             self._check_loaded(columns)
         if self._blocks.expected_rows:
-            columns = self._blocks.placed(columns)
+            columns = map_paths(self._blocks.placed, columns)
         self._steps.append((columns, self._growing[env_ids]))
         self.counts[slice(None) if len(env_ids) == self._env_num else env_ids] += 1
 

@@ -7,7 +7,7 @@ function does not take raises a ``TypeError`` that names the type.
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from ding.utils.data.dataloader import LoaderError, Prefetcher
 from ding.utils.errors import MismatchError
 from ding.utils.nested import is_ignored_key, is_namedtuple, map_leaves, map_nested, rebuilt
 from ding.utils.rows import get_shape0 as get_shape0
+
+Tree = TypeVar("Tree")
+"""A leaf, or nested containers of leaves, which a function returns in the same form."""
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
@@ -59,27 +62,31 @@ def _is_vector(item: object) -> bool:
     return isinstance(item, (list, tuple)) and bool(item) and isinstance(item[0], _NUMBERS) and not is_namedtuple(item)
 
 
-def _of_tensors(name: str, fn: Callable[[torch.Tensor], torch.Tensor], item: object) -> Any:
-    return _map(name, "a tensor", lambda leaf: fn(leaf) if isinstance(leaf, torch.Tensor) else NotImplemented, item)
+def _of_tensors(name: str, fn: Callable[[torch.Tensor], torch.Tensor], item: Tree) -> Tree:
+    tree: Tree = _map(
+        name, "a tensor", lambda leaf: fn(leaf) if isinstance(leaf, torch.Tensor) else NotImplemented, item
+    )
+    return tree
 
 
-def to_device(item: object, device: str | torch.device, ignore_keys: Sequence[str] = ()) -> Any:
+def to_device(item: Tree, device: str | torch.device, ignore_keys: Sequence[str] = ()) -> Tree:
     """Move every tensor inside ``item`` to ``device``.
 
     Modules are moved in place, distributions are rebuilt on the device; arrays, numbers, strings and ``None`` pass
     through. Dict entries named in ``ignore_keys`` stay as they are.
     """
 
-    def move(leaf: object) -> Any:
+    def move(leaf: object) -> object:
         if isinstance(leaf, (torch.Tensor, nn.Module)):
             return leaf.to(device)
         if leaf is None or isinstance(leaf, (*_NUMBERS, np.ndarray, str)):
             return leaf
         return _distribution_to(leaf, device) if isinstance(leaf, torch.distributions.Distribution) else NotImplemented
 
-    return _map(
+    moved: Tree = _map(
         "to_device", "a module, tensor, array, number, string, distribution", move, item, ignore_keys.__contains__
     )
+    return moved
 
 
 def _distribution_to(
@@ -94,7 +101,7 @@ def _distribution_to(
     return moved
 
 
-def to_dtype(item: object, dtype: torch.dtype) -> Any:
+def to_dtype(item: Tree, dtype: torch.dtype) -> Tree:
     """Cast every tensor inside nested dicts and sequences. Raises ``TypeError`` for other leaves."""
     return _of_tensors("to_dtype", lambda tensor: tensor.to(dtype), item)
 
@@ -113,7 +120,7 @@ def to_tensor(
     ``ignore_keys`` are left out of the conversion and kept. Raises ``TypeError`` for other types.
     """
 
-    def convert(leaf: object) -> Any:
+    def convert(leaf: object) -> object:
         if isinstance(leaf, torch.Tensor):
             return leaf if dtype is None else leaf.to(dtype)
         if isinstance(leaf, np.ndarray):
@@ -161,7 +168,7 @@ def network_input(obs: object, device: str | torch.device = "cpu") -> Any:
     ``collate_ignore`` stay as they are. Raises ``TypeError`` for other types.
     """
 
-    def convert(leaf: object) -> Any:
+    def convert(leaf: object) -> object:
         if isinstance(leaf, (torch.Tensor, np.ndarray)):
             return network_tensor(leaf, device)
         if leaf is None or isinstance(leaf, (bool, str)):
@@ -206,7 +213,7 @@ def columns_as_tensors(columns: object) -> Any:
     return map_leaves(_column_as_tensor, columns)
 
 
-def _column_as_tensor(column: object) -> Any:
+def _column_as_tensor(column: object) -> object:
     if not isinstance(column, np.ndarray) or column.ndim < 2:
         return column
     return torch.from_numpy(column.astype(np.float32) if column.dtype == np.float64 else column)
@@ -219,7 +226,7 @@ def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Any:
     ``bool``, ``str`` and ``None`` are left alone, an empty list stays empty. Raises ``TypeError`` for other types.
     """
 
-    def convert(leaf: object) -> Any:
+    def convert(leaf: object) -> object:
         if isinstance(leaf, torch.Tensor):
             leaf = leaf.detach().cpu().numpy()
         if isinstance(leaf, np.ndarray):
@@ -234,7 +241,7 @@ def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Any:
 def to_list(item: object) -> Any:
     """Turn tensors and arrays into (nested) lists, recursively; a 0-d tensor becomes a number."""
 
-    def convert(leaf: object) -> Any:
+    def convert(leaf: object) -> object:
         if leaf is None or isinstance(leaf, (bool, int, float, str)):
             return leaf
         return leaf.tolist() if isinstance(leaf, _ARRAYS) else NotImplemented
@@ -245,7 +252,7 @@ def to_list(item: object) -> Any:
 def tensor_to_list(item: object) -> Any:
     """Turn tensors into lists, recursively, and leave numbers, strings and ``None`` alone."""
 
-    def convert(leaf: object) -> Any:
+    def convert(leaf: object) -> object:
         if leaf is None or isinstance(leaf, (str, *_NUMBERS)):
             return leaf
         return leaf.tolist() if isinstance(leaf, torch.Tensor) else NotImplemented
@@ -260,7 +267,7 @@ def to_item(data: object, ignore_error: bool = True) -> Any:
     raised.
     """
 
-    def convert(leaf: object) -> Any:
+    def convert(leaf: object) -> object:
         if leaf is None or isinstance(leaf, (bool, int, float, str)):
             return leaf
         if isinstance(leaf, _ARRAYS):
@@ -292,30 +299,31 @@ def same_shape(data: Sequence[torch.Tensor]) -> bool:
     return len({tuple(item.shape) for item in data}) == 1
 
 
-def unsqueeze(data: object, dim: int = 0) -> Any:
+def unsqueeze(data: Tree, dim: int = 0) -> Tree:
     """``tensor.unsqueeze(dim)`` for every tensor inside nested dicts and sequences."""
     return _of_tensors("unsqueeze", lambda tensor: tensor.unsqueeze(dim), data)
 
 
-def squeeze(data: object, dim: int = 0) -> Any:
+def squeeze(data: Tree, dim: int = 0) -> Tree:
     """``tensor.squeeze(dim)`` for every tensor inside nested dicts and sequences."""
     return _of_tensors("squeeze", lambda tensor: tensor.squeeze(dim), data)
 
 
-def zeros_like(h: object) -> Any:
+def zeros_like(h: Tree) -> Tree:
     """``torch.zeros_like`` for every tensor inside nested dicts and sequences."""
     return _of_tensors("zeros_like", torch.zeros_like, h)
 
 
-def get_tensor_data(data: object) -> Any:
+def get_tensor_data(data: Tree) -> Tree:
     """A detached clone of every tensor inside nested dicts and sequences; ``None`` passes through."""
 
-    def cloned(leaf: object) -> Any:
+    def cloned(leaf: object) -> object:
         if isinstance(leaf, torch.Tensor):
             return leaf.detach().clone()
         return None if leaf is None else NotImplemented
 
-    return _map("get_tensor_data", "a tensor, None", cloned, data)
+    clones: Tree = _map("get_tensor_data", "a tensor, None", cloned, data)
+    return clones
 
 
 def get_null_data(template: Mapping[str, Any], num: int) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Categorical distributions over logits ``[B, N]``."""
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -36,11 +36,11 @@ class Pd:
         """The most likely value under noise, so a random one."""
         raise NotImplementedError
 
-    def mode(self) -> Any:
+    def mode(self) -> torch.Tensor:
         """The most likely value."""
         raise NotImplementedError
 
-    def sample(self) -> Any:
+    def sample(self) -> torch.Tensor:
         """A random value, without gradient."""
         raise NotImplementedError
 
@@ -77,13 +77,14 @@ class CategoricalPdPytorch(Pd):
         """Entropy in nats."""
         return _reduce(self.distribution.entropy(), reduction)
 
-    def mode(self) -> Any:
+    def mode(self) -> torch.Tensor:
         """Most likely class, int64 ``[B]``."""
         return self.distribution.probs.argmax(-1)
 
-    def sample(self) -> Any:
+    def sample(self) -> torch.Tensor:
         """A sample, int64 ``[B]``."""
-        return self.distribution.sample()
+        drawn: torch.Tensor = self.distribution.sample()
+        return drawn
 
 
 class CategoricalPd(CategoricalPdPytorch):
@@ -114,11 +115,11 @@ class CategoricalPd(CategoricalPdPytorch):
         """Entropy in nats."""
         return super().entropy(reduction)
 
-    def mode(self, viz: bool = False) -> Any:
+    def mode(self, viz: bool = False) -> Shown:  # type: ignore[override]
         """Most likely class, int64 ``[B]``."""
         return self._shown(super().mode(), viz)
 
-    def sample(self, viz: bool = False) -> Any:
+    def sample(self, viz: bool = False) -> Shown:  # type: ignore[override]
         """A sample, int64 ``[B]``."""
         return self._shown(super().sample(), viz)
 

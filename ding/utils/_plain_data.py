@@ -17,7 +17,7 @@ _ARRAY = "__ding_ndarray__"
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), torch.Size, torch.dtype, torch.device)
 
 
-def to_plain(data: object, where: str = "data") -> Any:
+def to_plain(data: object, where: str = "data") -> object:
     """The encoded form. Parts that need no change are not copied.
 
     Raises:

@@ -370,7 +370,7 @@ class LogDict(dict[Any, Any]):
     def __setitem__(self, key: Hashable, value: object) -> None:
         super().__setitem__(key, value.tolist() if isinstance(value, torch.Tensor) else value)
 
-    def setdefault(self, key: Hashable, default: object = None) -> Any:
+    def setdefault(self, key: Hashable, default: object = None) -> object:
         if key not in self:
             self[key] = default
         return self[key]

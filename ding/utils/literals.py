@@ -26,7 +26,7 @@ def assignments(path: Path) -> dict[str, ast.expr]:
     }
 
 
-def literal_value(node: ast.expr, code: Code, where: str = "") -> Any:
+def literal_value(node: ast.expr, code: Code, where: str = "") -> object:
     """Return the value of an expression.
 
     Literals are what Python takes for such, ``float('inf')`` and the like, and calls of ``EasyDict`` and ``dict`` on a

@@ -18,7 +18,7 @@ def error_wrapper(fn: Callable[..., Any], default_ret: object, warning_msg: str 
     """Wrap ``fn`` so that a failure is logged once per message and gives ``default_ret``."""
 
     @functools.wraps(fn)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: Any) -> object:
         try:
             return fn(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - that is what callers ask of this wrapper

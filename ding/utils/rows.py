@@ -34,7 +34,7 @@ def take(columns: object, index: slice | np.ndarray) -> Any:
 def _picker(index: np.ndarray) -> Callable[[Any], Any]:
     flat: torch.Tensor | None = None
 
-    def picked(column: Any) -> Any:
+    def picked(column: Any) -> object:
         nonlocal flat
         if isinstance(column, np.ndarray):
             return column.take(index, axis=0)

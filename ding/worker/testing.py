@@ -167,7 +167,7 @@ class ScriptedPolicy:
 
     # learn
 
-    def _forward_learn(self, data: roles.Samples, **kwargs: Any) -> Any:
+    def _forward_learn(self, data: roles.Samples, **kwargs: Any) -> object:
         self.learned.append(data)
         output = self._learn_output(data, **kwargs) if callable(self._learn_output) else self._learn_output
         if isinstance(output, list):
@@ -229,7 +229,7 @@ class BatchedScriptedPolicy(ScriptedPolicy):
         return transitions
 
     @batched
-    def _forward_learn(self, data: roles.Samples, **kwargs: Any) -> Any:
+    def _forward_learn(self, data: roles.Samples, **kwargs: Any) -> object:
         return super()._forward_learn(data, **kwargs)
 
 
@@ -293,7 +293,7 @@ class ScriptedEnvManager:
         self.num_episodes[env_id] += 1
         self._broken.discard(env_id)
 
-    def observation(self, env_id: int) -> Any:
+    def observation(self, env_id: int) -> np.ndarray | list[np.ndarray]:
         """What the env shows now."""
         obs = np.array([env_id, self._time[env_id]], dtype=np.float32)
         return obs if self._num_players == 1 else [obs + 100 * player for player in range(self._num_players)]

@@ -46,7 +46,7 @@ class ExportedPolicy(nn.Module):
         return self._head(_run(self.network, _input(obs)))
 
 
-def _input(obs: Any) -> Any:
+def _input(obs: Any) -> object:
     """What a network gets, as :func:`ding.policy.common_utils.network_columns` makes it; a tuple is a list."""
     if isinstance(obs, Mapping):
         return {name: _input(value) for name, value in obs.items()}

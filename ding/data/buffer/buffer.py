@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
+import numpy as np
+
 from ding.utils.lock_helper import OwnLocks
 
 Metas: TypeAlias = "Mapping[str, Any] | Sequence[dict[str, Any] | None] | None"
@@ -128,7 +130,9 @@ class Buffer(OwnLocks, ABC):
     def get(self, idx: int) -> BufferedData:
         """The record at a place, the oldest one being 0."""
 
-    def batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None) -> Any:
+    def batch_update(
+        self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None
+    ) -> list[bool] | np.ndarray:
         """``update`` for several records.
 
         Args:

@@ -251,7 +251,9 @@ class DequeBuffer(Buffer):
             self._core.set_meta(slot, meta)
         return True
 
-    def batch_update(self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None) -> Any:
+    def batch_update(
+        self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None
+    ) -> np.ndarray:
         """``update`` for K records; see :meth:`Buffer.batch_update`.
 
         Returns:

@@ -138,7 +138,7 @@ class DequeBufferWrapper(Configurable):
             data = data.without_columns("priority_IS")
         return data.with_columns(**added)
 
-    def _row(self, record: BufferedData) -> Any:
+    def _row(self, record: BufferedData) -> object:
         if not isinstance(record.data, Mapping):
             return record.data
         row = dict(record.data)

@@ -82,7 +82,7 @@ class ElidedRows(SavedRows):
             inner[path[-1]] = self._observation(path, begin, end) if path in self._fields else plain[path]
         return result
 
-    def _observation(self, path: tuple[str, ...], begin: int, end: int) -> Any:
+    def _observation(self, path: tuple[str, ...], begin: int, end: int) -> object:
         field, frames, slots = self._fields[path]
         # Not by ``take``, which first copies all frames when these do not lie aligned in the file.
         rows = frames[slots[begin:end].reshape(-1)]

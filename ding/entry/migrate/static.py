@@ -33,7 +33,7 @@ def module_values(tree: ast.Module) -> dict[str, Any]:
     return values
 
 
-def static_value(node: ast.expr) -> Any:
+def static_value(node: ast.expr) -> object:
     """What an expression stands for by itself."""
     return _value(node, {})
 
@@ -62,7 +62,7 @@ def sections(value: StaticDict, path: str = "") -> Iterator[tuple[str, StaticDic
             yield from sections(item, where)
 
 
-def _value(node: ast.expr, names: dict[str, Any]) -> Any:
+def _value(node: ast.expr, names: dict[str, Any]) -> object:
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -84,7 +84,7 @@ def _value(node: ast.expr, names: dict[str, Any]) -> Any:
     return UNKNOWN
 
 
-def _call(node: ast.Call, names: dict[str, Any]) -> Any:
+def _call(node: ast.Call, names: dict[str, Any]) -> object:
     """A dict, or a copy of one."""
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     if name in ("deepcopy", "copy") and len(node.args) == 1:
@@ -95,7 +95,7 @@ def _call(node: ast.Call, names: dict[str, Any]) -> Any:
     return _dict([*given, *((keyword.arg, keyword.value) for keyword in node.keywords)], names)
 
 
-def _dict(pairs: list[tuple[Any, ast.expr]], names: dict[str, Any]) -> Any:
+def _dict(pairs: list[tuple[Any, ast.expr]], names: dict[str, Any]) -> object:
     """A dict of keys and expressions; without a key the expression is a dict whose items go into it."""
     result = StaticDict()
     for key, node in pairs:
@@ -110,7 +110,7 @@ def _dict(pairs: list[tuple[Any, ast.expr]], names: dict[str, Any]) -> Any:
     return result
 
 
-def _computed(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+def _computed(function: Callable[[Any, Any], Any], left: Any, right: Any) -> object:
     if not all(isinstance(value, (int, float, str)) for value in (left, right)):
         return UNKNOWN
     try:

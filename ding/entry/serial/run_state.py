@@ -168,7 +168,7 @@ def _snapshot_of(checkpoint: Path) -> Path | None:
     return snapshot if same else None
 
 
-def state_of(worker: object) -> Any:
+def state_of(worker: object) -> object:
     """The worker's state, or ``None`` for a worker that a run does not have, or one of the user's that has no state."""
     if worker is None:
         return None

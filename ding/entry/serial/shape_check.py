@@ -27,11 +27,11 @@ class HasSpaces(Protocol):
     """An env, or an env manager."""
 
     @property
-    def observation_space(self) -> Any:
+    def observation_space(self) -> object:
         """The gymnasium space of the observations of one env."""
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> object:
         """The gymnasium space of the actions of one env."""
 
 

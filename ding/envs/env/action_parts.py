@@ -54,7 +54,7 @@ class DiscretePart:
             return spaces.Discrete(int(self.counts[0]))
         return spaces.MultiDiscrete(self.counts.reshape(self.space.shape), dtype=np.dtype(self.space.dtype))
 
-    def to_env(self, action: object) -> Any:
+    def to_env(self, action: object) -> int | np.ndarray:
         """Return one action of the env: an int, or an array of the space's shape.
 
         Raises:
@@ -201,11 +201,11 @@ class OtherPart:
     def __init__(self, space: AnySpace) -> None:
         self.space = self.given = space
 
-    def to_env(self, action: object) -> Any:
+    def to_env(self, action: object) -> object:
         """Return the action, tensors as arrays."""
         return plain_action(action)
 
-    def rows_to_env(self, column: Any, count: int) -> Any:
+    def rows_to_env(self, column: Any, count: int) -> object:
         """Return the column, tensors as arrays."""
         return map_leaves(_array, column)
 
@@ -260,7 +260,7 @@ def _array(leaf: npt.ArrayLike) -> np.ndarray:
     return leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
 
 
-def plain_action(action: Any) -> Any:
+def plain_action(action: Any) -> object:
     """Return an action of an unknown space: single int64 numbers as ints, tensors as arrays, by entry."""
     if isinstance(action, Mapping):
         return {key: plain_action(value) for key, value in action.items()}
@@ -274,7 +274,7 @@ def plain_action(action: Any) -> Any:
     return array
 
 
-def from_sample(sample: object) -> Any:
+def from_sample(sample: object) -> object:
     """Return a sample of an action space as policies put it out: ints become int64 ``(1,)``, by entry."""
     return map_nested(
         lambda leaf: np.array([leaf], dtype=np.int64) if isinstance(leaf, (int, np.integer)) else leaf, sample

@@ -118,7 +118,7 @@ class ActionMapping:
 
     # actions
 
-    def to_env(self, action: Any) -> Any:
+    def to_env(self, action: Any) -> object:
         """Return one action in the env's form.
 
         Args:
@@ -132,7 +132,7 @@ class ActionMapping:
         entries = self._entries(action, (tuple, list), lambda one: as_array(one).reshape(-1))
         return with_leaves(self._tree, (part.to_env(entry) for part, entry in zip(self.parts, entries)))
 
-    def rows_to_env(self, columns: Any, count: int) -> Any:
+    def rows_to_env(self, columns: Any, count: int) -> object:
         """Return N actions in the form of a vector env: an array ``[N, *shape]``, or a dict or tuple of them.
 
         Args:
@@ -149,7 +149,7 @@ class ActionMapping:
         entries = self._entries(columns, (tuple,), lambda one: as_array(one).reshape(count, -1))
         return with_leaves(self._tree, (part.rows_to_env(entry, count) for part, entry in zip(self.parts, entries)))
 
-    def tensors_to_env(self, action: Any) -> Any:
+    def tensors_to_env(self, action: Any) -> object:
         """Return :meth:`rows_to_env` of tensors in the policy's form, as tensors: for networks that are exported.
 
         Args:
@@ -160,7 +160,7 @@ class ActionMapping:
         whole = zip(self.parts, entries)
         return with_leaves(self._tree, (part.tensors_to_env(entry) for part, entry in whole))
 
-    def to_policy(self, action: Any) -> Any:
+    def to_policy(self, action: Any) -> object:
         """Return an action of the env in the policy's form: int64 or float32 ``[size]``, or a dict of ``action_type``
         int64 ``(1,)`` and ``action_args``; where :attr:`kind` is ``None``, with the structure of the env's space.
         """
@@ -267,7 +267,7 @@ def _has_structure(tree: Tree, action: Any, sequences: tuple[type, ...]) -> bool
     return not isinstance(action, Mapping)
 
 
-def _columns_of(rows: Sequence[Any]) -> Any:
+def _columns_of(rows: Sequence[Any]) -> np.ndarray | dict[Any, Any] | tuple[Any, ...]:
     """One column per entry, of one dict or tuple per row."""
     first = rows[0]
     if isinstance(first, Mapping):

@@ -9,6 +9,7 @@ import gymnasium
 
 from ding.config import ConfigError
 from ding.data import BaseEnvTimestep as BaseEnvTimestep
+from ding.envs.contract import Obs
 from ding.envs.zoo import import_type
 from ding.utils import ENV_REGISTRY, import_module
 
@@ -34,7 +35,7 @@ class BaseEnv(gymnasium.Env[Any, Any], ABC):
         """Keep the config; see ``create_collector_env_cfg`` for where it comes from."""
 
     @abstractmethod
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """Start an episode and return its first observation: an array, or a dict of arrays."""
 
     @abstractmethod
@@ -78,7 +79,7 @@ class BaseEnv(gymnasium.Env[Any, Any], ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} cannot save replays")
 
-    def random_action(self) -> Any:
+    def random_action(self) -> object:
         """A random action in the form that :meth:`step` takes, ``None`` when the env leaves that to its space."""
         return None
 

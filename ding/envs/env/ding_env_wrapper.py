@@ -12,7 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from ding.data import BaseEnvTimestep
 from ding.data.env_batch import is_abnormal, mark_truncated
-from ding.envs.contract import copied, obs_reader, own_info, scalar
+from ding.envs.contract import Obs, copied, obs_reader, own_info, scalar
 from ding.envs.env.action_parts import from_sample
 from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
@@ -253,7 +253,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         if self._env is not None:
             self._action_space.seed(self._seed)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """Start an episode and return its first observation.
 
         Args:
@@ -294,7 +294,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         paid = np.array([number], dtype=np.float32)
         return BaseEnvTimestep(copied(self._read_obs(obs)), paid, bool(terminated or truncated), info)
 
-    def env_action(self, action: object) -> Any:
+    def env_action(self, action: object) -> object:
         """Return an action of a policy in the form that the env inside takes.
 
         Raises:
@@ -337,7 +337,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
 
         return FastStep(converted, form)
 
-    def random_action(self) -> Any:
+    def random_action(self) -> object:
         """A sample of the action space; ints become int64 ``(1,)``."""
         return from_sample(self.action_space.sample())
 

@@ -65,7 +65,7 @@ def defer_norms(env: object) -> Norms | None:
     return None if inner is None else deferred_norms(inner)
 
 
-def _inner(env: object) -> Any:
+def _inner(env: object) -> object:
     """Return the gymnasium env that an env holds, in its wrappers; ``None`` where it has none, or not yet."""
     if isinstance(env, _WRAPPERS):
         return env

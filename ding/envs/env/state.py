@@ -135,7 +135,7 @@ def _stays(value: object, name: str) -> bool:
     return fixed or callable(value)
 
 
-def _restored(value: Any, saved: Any, where: str) -> Any:
+def _restored(value: Any, saved: Any, where: str) -> object:
     """What was saved, in place of ``value``, which is changed where it is an object."""
     if not isinstance(saved, tuple):
         return copy.copy(saved) if isinstance(saved, np.ndarray) else saved
@@ -159,7 +159,7 @@ def _restored(value: Any, saved: Any, where: str) -> Any:
     return value
 
 
-def _restored_generator(value: Any, state: Any) -> Any:
+def _restored_generator(value: Any, state: Any) -> object:
     if isinstance(value, np.random.RandomState):
         value.set_state(state)
         return value

@@ -28,7 +28,7 @@ class FastStep(NamedTuple):
 class SteppedEnv(Protocol):
     """What :func:`classic_step` needs of an env."""
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any]:
         """Return ``(obs, reward, done, info)``, usually a ``BaseEnvTimestep``."""
 
 

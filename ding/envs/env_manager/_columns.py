@@ -88,7 +88,7 @@ def _array_rows(columns: Columns, length: int) -> list[Any]:
     return list(array) if array.ndim > 1 else [array[position, ...] for position in range(length)]
 
 
-def _array_row(row: object) -> Any:
+def _array_row(row: object) -> object:
     """An action with arrays in place of tensors."""
     return map_nested(lambda leaf: leaf.numpy(force=True) if isinstance(leaf, torch.Tensor) else leaf, row)
 
@@ -207,7 +207,7 @@ class DeclaredDtypes:
         result: Columns = map_paths(self._column, columns, path)
         return result
 
-    def _column(self, path: str, columns: object) -> Any:
+    def _column(self, path: str, columns: object) -> object:
         box = self._boxes.get(path)
         if box is None or not isinstance(columns, np.ndarray) or columns.shape[1:] != box.shape:
             return columns
@@ -258,7 +258,7 @@ class ObsStacker:
                 raise DataProblem(f"NaN in the observation{where}", env_ids[bad[0]])
         return columns
 
-    def row(self, obs: object, env_id: int) -> Any:
+    def row(self, obs: object, env_id: int) -> object:
         """Return the observation of one env as it stacks, its numbers as they were given.
 
         Raises:

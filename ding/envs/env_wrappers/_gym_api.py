@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from ding.data.env_batch import mark_truncated
-from ding.envs.contract import own_info
+from ding.envs.contract import Obs, own_info
 from ding.envs.gymnasium_types import Step
 
 
@@ -127,7 +127,7 @@ class OldGymView:
         self._waiting_seed = seed
         return [seed]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Obs:
         """Reset, and return the observation."""
         seed, self._waiting_seed = self._waiting_seed if seed is None else seed, None
         return self.env.reset(seed=seed, options=options)[0]
@@ -137,7 +137,7 @@ class OldGymView:
         made: tuple[Any, Any, bool, dict[str, Any]] = in_old_form(self.env.step(action))
         return made
 
-    def render(self, *args: Any, **kwargs: Any) -> Any:
+    def render(self, *args: Any, **kwargs: Any) -> object:
         """The current frame."""
         return self.env.render()
 

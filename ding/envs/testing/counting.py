@@ -143,7 +143,7 @@ class CountingGymEnv(gymnasium.Env[Any, Any]):
             info["abnormal"] = True
         return obs, reward, over and not self.settings.truncate, over and self.settings.truncate, info
 
-    def _obs(self) -> Any:
+    def _obs(self) -> np.ndarray | dict[str, np.ndarray]:
         count = np.array([self.episode, self.t], dtype=np.float32)
         if self.settings.dict_obs:
             return {"count": count, "flag": np.array([self.t % 2], dtype=np.int64)}

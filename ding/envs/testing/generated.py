@@ -251,7 +251,7 @@ class GeneratedOldEnv:
         """Seed the next reset."""
         self._seed = seed
 
-    def reset(self) -> Any:
+    def reset(self) -> Obs:
         """Start the next episode."""
         seed, self._seed = self._seed, None
         return self.core.reset(seed=seed)[0]
@@ -282,7 +282,7 @@ class GeneratedBaseEnv(BaseEnv):
         """Seed the next reset."""
         self._seed = seed
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """Start the next episode."""
         seed, self._seed = self._seed, None
         self._return = 0.0

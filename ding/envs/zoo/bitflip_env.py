@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ding.data import BaseEnvTimestep
+from ding.envs.contract import Obs
 from ding.envs.env.base_env import BaseEnv
 from ding.utils import ENV_REGISTRY
 
@@ -41,7 +42,7 @@ class BitFlipEnv(BaseEnv):
         """Seed the sequence of tasks; ``dynamic_seed`` has no effect, as one task for all episodes measures nothing."""
         self._rng = np.random.default_rng(seed)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """A new state and another goal; returns the observation."""
         self._state = self._rng.integers(2, size=self._n_bits).astype(np.float32)
         flips = np.unpackbits(np.array([self._rng.integers(1, 2**self._n_bits)], dtype=">u8").view(np.uint8))

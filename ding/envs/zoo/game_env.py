@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 
 from ding.data import BaseEnvTimestep
+from ding.envs.contract import Obs
 from ding.envs.env.base_env import BaseEnv
 from ding.utils.names import check_choice
 
@@ -47,7 +48,7 @@ class GameEnv(BaseEnv):
         """Seed :meth:`random_action`; the game itself has no chance."""
         self._rng = np.random.default_rng(seed)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """Return the observation, which is always the same."""
         return np.eye(2, dtype=np.float32)
 

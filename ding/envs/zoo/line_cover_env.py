@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ding.data import BaseEnvTimestep
+from ding.envs.contract import Obs
 from ding.envs.env.base_env import BaseEnv
 from ding.utils import ENV_REGISTRY
 
@@ -69,7 +70,7 @@ class LineCoverEnv(BaseEnv):
         """Seed the sequence of tasks; ``dynamic_seed`` has no effect, as one task for all episodes measures nothing."""
         self._rng = np.random.default_rng(seed)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """New cells and landmarks; returns the observation."""
         self._position = self._rng.integers(self._cells, size=self._agents)
         self._landmarks = self._rng.permutation(self._cells)[: self._agents]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from easydict import EasyDict
 
 from ding.data import BaseEnvTimestep
+from ding.envs.contract import Obs
 from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv, EnvConfigError
 from ding.utils import ENV_REGISTRY, deep_merge_dicts, did_you_mean, require_extra
@@ -102,7 +103,7 @@ class PettingZooEnv(BaseEnv):
         for agent in self._agents:
             self._env.action_space(agent).seed(seed)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """Start an episode and return its first observation."""
         seed = int(self._rng.integers(2**31)) if self._fixed_seed is None else self._fixed_seed
         observations, infos = self._env.reset(seed=seed)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ding.data import BaseEnvTimestep
+from ding.envs.contract import Obs
 from ding.envs.env.base_env import BaseEnv
 from ding.utils import ENV_REGISTRY
 
@@ -55,7 +56,7 @@ class PointMassEnv(BaseEnv):
         self._seed, self._dynamic_seed = seed, dynamic_seed
         self._rng = np.random.default_rng(seed)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """Put the point to its start; returns the first observation."""
         if self._seed is not None and not self._dynamic_seed:
             self._rng = np.random.default_rng(self._seed)

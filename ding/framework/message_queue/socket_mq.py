@@ -392,12 +392,12 @@ def _remove_dead(address: str) -> None:
             try:
                 probe.connect(_target(address))
             except ConnectionRefusedError:
-                os.unlink(_target(address))
+                os.unlink(address.removeprefix("ipc://"))
             except OSError:
                 return
 
 
-def _target(address: str) -> Any:
+def _target(address: str) -> str | tuple[str, int]:
     kind, _, rest = address.partition("://")
     if kind == "ipc":
         return rest

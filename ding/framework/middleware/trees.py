@@ -15,7 +15,7 @@ from ding.utils.nested import map_leaves, map_together, plain_tree
 class TreePolicy(Protocol):
     """What a policy that works on trees has for acting, beside ``collect`` or ``eval``."""
 
-    def process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> Any:
+    def process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> object:
         """Return the transition of one environment, a tree."""
 
     def reset(self, data_id: list[int] | None = None) -> None:

@@ -35,7 +35,7 @@ def agent_values(network: DRQN, agent_state: torch.Tensor, prev_state: Any) -> A
     return AgentValues(q, next_state, hidden)
 
 
-def joint_state(prev_state: Any, agent_num: int) -> Any:
+def joint_state(prev_state: Any, agent_num: int) -> object:
     """The state of B rows of A agents as one of ``B * A`` rows.
 
     Arguments:

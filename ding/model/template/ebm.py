@@ -70,7 +70,7 @@ def no_ebm_grad() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> object:
             if not (args and isinstance(args[-1], nn.Module)):
                 raise TypeError(f"{method.__qualname__} takes the network of energies as its last positional argument")
             with frozen(args[-1].parameters()):

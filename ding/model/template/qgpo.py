@@ -194,7 +194,7 @@ class QGPO(nn.Module):
         states: torch.Tensor | np.ndarray | Sequence[Any],
         diffusion_steps: int = 15,
         guidance_scale: float = 1.0,
-    ) -> Any:
+    ) -> np.ndarray | list[np.ndarray]:
         """Draw an action for each state.
 
         Args:

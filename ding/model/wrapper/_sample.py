@@ -303,7 +303,9 @@ class ActionNoiseWrapper(IModelWrapper):
             output[key] = self._noisy(output[key])
         return output
 
-    def _noisy(self, action: torch.Tensor | Mapping[str, torch.Tensor] | list[torch.Tensor]) -> Any:
+    def _noisy(
+        self, action: torch.Tensor | Mapping[str, torch.Tensor] | list[torch.Tensor]
+    ) -> torch.Tensor | dict[str, torch.Tensor] | list[torch.Tensor]:
         if isinstance(action, Mapping):
             return {**action, "action_args": self.add_noise(action["action_args"])}
         if isinstance(action, list | tuple):

@@ -157,7 +157,7 @@ class _Form:
             raise NotRecordable(f"torch is as fast with the {count} operations of its network")
         return graph
 
-    def output(self, compiled: CompiledGraph, count: int) -> Any:
+    def output(self, compiled: CompiledGraph, count: int) -> object:
         """What the network gives for the first ``count`` observations."""
         tensors = compiled.run([self.obs])
         if count < len(self.obs):

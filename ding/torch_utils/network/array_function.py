@@ -78,7 +78,7 @@ class _Noting:
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    ) -> object:
         result = func(*args, **(kwargs or {}))
         self.steps.append(_Step(func, args, kwargs or {}, result))
         return result
@@ -116,7 +116,7 @@ class ArrayFunction:
             and [parameter.data_ptr() for parameter in self._parameters] == self._pointers
         )
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Output:
         """Run the network."""
         module = self._module()
         assert module is not None  # the caller has it
@@ -141,7 +141,7 @@ class ArrayFunction:
         """Whether a call with these arguments is run by numpy, or recorded for that."""
         return self._key(args, options) is not None
 
-    def _key(self, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    def _key(self, args: Sequence[Any], options: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """What a form is kept by; ``None`` where the module has to be called."""
         x = args[0] if len(args) == 1 else None
         if not self._is_known or type(x) is not torch.Tensor or x.dtype is not torch.float32 or not x.is_cpu:
@@ -206,7 +206,7 @@ class _Form:
         if not _agree(output, self.run(x.numpy())):
             raise _Unknown
 
-    def run(self, x: np.ndarray) -> Any:
+    def run(self, x: np.ndarray) -> Output:
         """Return the output as tensors."""
         values = self._values.copy()
         values[0] = x
@@ -261,7 +261,7 @@ class _Form:
             self._places[key] = place
         return place
 
-    def _placed(self, output: object) -> Any:
+    def _placed(self, output: object) -> object:
         """The output with the places of its tensors."""
         if isinstance(output, torch.Tensor) and self._places.get(id(output), None) not in {None, *self._constants}:
             return self._places[id(output)]
@@ -273,7 +273,7 @@ class _Form:
         raise _Unknown
 
 
-def _filled(output: Output, values: Sequence[Any]) -> Any:
+def _filled(output: Output, values: Sequence[Any]) -> Output:
     if type(output) is int:
         return torch.from_numpy(values[output])
     if type(output) is dict:

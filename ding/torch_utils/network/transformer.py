@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import torch
 from torch import nn
@@ -93,15 +92,14 @@ class TransformerLayer(nn.Module):
 
     def forward(
         self, x: torch.Tensor | tuple[torch.Tensor, torch.Tensor | None], mask: torch.Tensor | None = None
-    ) -> Any:
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor | None]:
         """``[B, N, input_dim]`` to ``[B, N, output_dim]``; the pair ``(x, mask)``, as layers in a ``Sequential`` take
         it, to the pair of the result and the mask.
         """
-        is_pair = isinstance(x, tuple)
-        x, mask = x if isinstance(x, tuple) else (x, mask)
-        x = self.layernorm1(x + self.dropout(self.attention(x, mask)))
-        x = self.layernorm2(x + self.mlp(x))
-        return (x, mask) if is_pair else x
+        tokens, mask = x if isinstance(x, tuple) else (x, mask)
+        tokens = self.layernorm1(tokens + self.dropout(self.attention(tokens, mask)))
+        tokens = self.layernorm2(tokens + self.mlp(tokens))
+        return (tokens, mask) if isinstance(x, tuple) else tokens
 
 
 def _module(dropout: nn.Module | float) -> nn.Module:

@@ -67,7 +67,7 @@ class Column(Protocol):
     def __len__(self) -> int:
         """N."""
 
-    def __getitem__(self, rows: Any) -> Any:
+    def __getitem__(self, rows: Any) -> np.ndarray:
         """The rows of a slice, of an int64 array of positions, or one row."""
 
 

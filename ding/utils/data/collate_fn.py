@@ -140,7 +140,7 @@ def timestep_collate(batch: Sequence[Any]) -> dict[str, Any]:
     raise TypeError(f"timestep_collate takes dicts of lists or lists of dicts, got a {type(batch[0]).__name__}")
 
 
-def _time_major(key: str, segments: Sequence[Any]) -> Any:
+def _time_major(key: str, segments: Sequence[Any]) -> object:
     """B segments of T steps -> ``[T, B, ...]``, in one stack."""
     if isinstance(segments[0], Mapping):
         return {name: _time_major(name, [segment[name] for segment in segments]) for name in segments[0]}

@@ -22,7 +22,7 @@ class Tokenizer(Protocol):
         """Return ``input_ids`` and ``attention_mask``, int64 ``[1, L]``."""
         ...
 
-    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
+    def apply_chat_template(self, conversation: Any, **options: Any) -> str:
         """Return the conversation as text."""
         ...
 

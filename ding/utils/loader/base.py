@@ -16,7 +16,7 @@ class ILoaderClass(ABC):
     """
 
     @abstractmethod
-    def _load(self, value: object) -> Any:
+    def _load(self, value: object) -> object:
         """Return the loaded value.
 
         Raises:
@@ -67,7 +67,7 @@ class _FunctionLoader(ILoaderClass):
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
 
-    def _load(self, value: object) -> Any:
+    def _load(self, value: object) -> object:
         return self._function(value)
 
 

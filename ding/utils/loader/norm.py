@@ -45,7 +45,7 @@ class INormClass(ABC):
     """
 
     @abstractmethod
-    def _call(self, value: Any) -> Any:
+    def _call(self, value: Any) -> object:
         """Compute the expression for a value."""
 
     def __call__(self, value: Any) -> Any:
@@ -82,7 +82,7 @@ class _FunctionNorm(INormClass):
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
 
-    def _call(self, value: Any) -> Any:
+    def _call(self, value: Any) -> object:
         return self._function(value)
 
 

@@ -195,7 +195,7 @@ class BaseParallelCollector(Configurable, ABC):
         """Actions for the observations of the environments that are ready."""
 
     @abstractmethod
-    def _env_step(self, action: ByEnv) -> Any:
+    def _env_step(self, action: ByEnv) -> list[VectorStep]:
         """Step the envs; what comes back goes to :meth:`_process_timestep`."""
 
     @abstractmethod

@@ -147,7 +147,7 @@ def _squeezed(leaf: torch.Tensor) -> torch.Tensor:
     return leaf.squeeze(1) if leaf.dim() == 2 and leaf.shape[1] == 1 else leaf
 
 
-def _with_axis(column: Any) -> Any:
+def _with_axis(column: Any) -> object:
     """The column as a buffer keeps it: numbers of a row have the shape ``(1,)``."""
     if isinstance(column, list):
         return column

@@ -9,7 +9,7 @@ import numpy as np
 from easydict import EasyDict
 
 from ding.data import TransitionBatch
-from ding.data.roles import LearnMode, attribute_of, only_declared
+from ding.data.roles import LearnMode, Samples, attribute_of, only_declared
 from ding.framework.context import Context, OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role
@@ -88,7 +88,7 @@ def multistep_trainer(policy: LearnMode, log_freq: int = 100) -> Train:
     return train
 
 
-def _on(device: Any, data: Any) -> Any:
+def _on(device: Any, data: Any) -> Samples:
     if isinstance(data, TransitionBatch):
         return TransitionBatch(to_device(data.columns, device), data.lengths)
     return to_device(data, device)

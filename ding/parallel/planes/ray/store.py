@@ -282,7 +282,7 @@ def _socket_of(namespace: str, ray: Any, store: Any) -> StoreSocket:
         return _sockets.get(key) or _sockets.setdefault(key, StoreSocket(find))
 
 
-def _found(answer: tuple[Any, Frame]) -> Any:
+def _found(answer: tuple[Any, Frame]) -> object:
     """Return what a method of :class:`FrameStore` returned, from its answer through the socket."""
     value, frame = answer
     if not len(frame):

@@ -19,6 +19,7 @@ import numpy as np
 
 from ding.config.errors import ConfigNotSerializableError, ConfigValueError
 from ding.config.sections import dig
+from ding.utils.nested import Tree
 
 logger = logging.getLogger("ding.config")
 
@@ -134,7 +135,7 @@ def _without_command(create_cfg: Mapping[str, Any]) -> dict[str, Any]:
     return create
 
 
-def to_plain(value: object, key: str = "config") -> Any:
+def to_plain(value: object, key: str = "config") -> Tree:
     """Return ``value`` as plain dicts, lists and scalars.
 
     Raises:

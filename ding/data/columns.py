@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from ding.utils.nested import is_ignored_key, iter_leaves
+from ding.utils.nested import Tree, is_ignored_key, iter_leaves
 
 Leaf: TypeAlias = torch.Tensor | np.ndarray | list[Any]
 Columns: TypeAlias = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
@@ -80,7 +80,7 @@ def row_list(columns: Columns, length: int) -> list[Any]:
     return list(columns)
 
 
-def row_at(columns: Columns, position: int) -> Any:
+def row_at(columns: Columns, position: int) -> Tree:
     """One row; see :func:`row_list`."""
     if isinstance(columns, dict):
         return {key: row_at(value, position) for key, value in columns.items()}

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from ding.data.columns import Columns, SchemaError, check_rows, row_at, row_list, stack_rows
+from ding.utils.nested import Tree
 from ding.utils.rows import take
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -149,7 +150,7 @@ class EnvBatch(Mapping[int, Any]):
             self._columns = None
         return rows
 
-    def __getitem__(self, env_id: int) -> Any:
+    def __getitem__(self, env_id: int) -> Tree:
         position = self.position(env_id)
         if self._rows is None and not isinstance(self._columns, dict):
             assert self._columns is not None

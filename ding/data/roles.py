@@ -19,7 +19,11 @@ Shapes: N is the number of environments of a call, B the number of samples of a 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+
+if TYPE_CHECKING:
+    from gymnasium import Space
+
 
 Transition: TypeAlias = dict[str, Any]
 """One step of one environment, or one training sample: field name -> value."""
@@ -124,11 +128,11 @@ class EnvManager(Protocol):
         """Number of environments."""
 
     @property
-    def observation_space(self) -> Any:
+    def observation_space(self) -> "Space[Any]":
         """The gymnasium space of the observations of one environment."""
 
     @property
-    def action_space(self) -> Any:
+    def action_space(self) -> "Space[Any]":
         """The gymnasium space of the actions of one environment."""
 
     @property

@@ -30,6 +30,7 @@ from ding.data._maps import private_map
 from ding.data.columns import DataError
 from ding.data.tree_codec import ArrayLike, decode_tree, encode_tree
 from ding.utils.file_helper import atomic_write
+from ding.utils.nested import Tree
 
 # As many axes as torch's arrays and older numpy's may have.
 _MAX_DIMS = 32
@@ -104,7 +105,7 @@ def write_tree(path: "str | os.PathLike[str]", tree: Any, kind: str, layout: "st
         file.write(digest.hexdigest().encode())
 
 
-def read_tree(path: "str | os.PathLike[str]", kind: str, mapped: bool = False) -> Any:
+def read_tree(path: "str | os.PathLike[str]", kind: str, mapped: bool = False) -> Tree:
     """Read what :func:`write_tree` wrote; arrays and tensors are writable and share no memory with the file.
 
     What the header says is checked against the size of the file before any array is read.

@@ -85,7 +85,7 @@ class ShmBufferContainer:
             for key, part in self._parts.items():
                 part.fill(src_arr[key])
 
-    def get(self) -> Any:
+    def get(self) -> object:
         """Read the arrays in the same form."""
         return self._parts.get() if isinstance(self._parts, ShmBuffer) else {k: p.get() for k, p in self._parts.items()}
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ding.data.transition_batch import TransitionBatch
+from ding.utils.nested import Tree
 
 _PLAIN = (str, bool, int, float, type(None))
 _RECAST = {"bfloat16": (torch.bfloat16, torch.int16)}
@@ -124,7 +125,7 @@ def _encode_batch(batch: TransitionBatch, arrays: list[Any], where: str) -> list
     return ["B", encode_tree(columns, arrays, where), len(batch), lengths]
 
 
-def decode_tree(code: Any, arrays: list[np.ndarray]) -> Any:
+def decode_tree(code: Any, arrays: list[np.ndarray]) -> Tree:
     """The inverse of :func:`encode_tree`.
 
     Raises:

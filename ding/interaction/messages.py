@@ -12,7 +12,7 @@ import json
 import math
 import os
 import re
-from typing import Annotated, Any, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -23,6 +23,9 @@ from ding.interaction.errors import SchemaError, WireError
 
 Identifier = Annotated[str, Meta(pattern=r"^(?!\.+$)[A-Za-z0-9_.\-]{1,120}\Z")]
 """A name that is safe as a file name: 1 to 120 of ``A-Za-z0-9_.-``, and not dots alone."""
+
+Json: TypeAlias = Any
+"""A value of a JSON body: ``None``, a bool, a number, a text, or lists and dicts of them."""
 
 Address = Annotated[str, Meta(max_length=512)]
 """``http://host:port``, or ``https``."""
@@ -141,7 +144,7 @@ def dumps(value: object) -> bytes:
     return text.encode("utf-8")
 
 
-def loads(body: bytes, max_depth: int = MAX_JSON_DEPTH) -> Any:
+def loads(body: bytes, max_depth: int = MAX_JSON_DEPTH) -> Json:
     """The value of a JSON body.
 
     Raises:

@@ -1,10 +1,8 @@
 """Ask a running master to work with more or fewer collectors."""
 
-from typing import Any
-
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.transport import Transport
-from ding.interaction.messages import Scale
+from ding.interaction.messages import Json, Scale
 from ding.interaction.status import master_client
 
 
@@ -16,7 +14,7 @@ def request_scale(
     *,
     tls: TlsConfig | None = None,
     transport: Transport | str | None = None,
-) -> Any:
+) -> Json:
     """Have the run of the master at ``address`` work with so many collectors (``POST /scale``).
 
     The arguments and errors are those of :func:`fetch_status`; a number out of range is a ``ResponseException``.

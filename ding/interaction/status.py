@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
 
 from ding.interaction.base.addresses import split_http_address
 from ding.interaction.base.guard import TokenGuard
@@ -12,6 +11,7 @@ from ding.interaction.base.transport import Client, Transport
 from ding.interaction.base.transports import resolve_transport
 from ding.interaction.config import DEFAULT_MASTER_PORT
 from ding.interaction.exception.response import get_master_exception_by_error
+from ding.interaction.messages import Json
 
 
 def fetch_status(
@@ -21,7 +21,7 @@ def fetch_status(
     *,
     tls: TlsConfig | None = None,
     transport: Transport | str | None = None,
-) -> Any:
+) -> Json:
     """What the ``status`` function of the master at ``address`` returns (``GET /status``).
 
     Args:

@@ -13,6 +13,7 @@ from easydict import EasyDict
 from gymnasium import spaces
 
 from ding.data import EnvBatch, batched, is_batched
+from ding.data.columns import Columns
 from ding.data.roles import CollectMode, Samples
 from ding.envs.env.actions import ActionMapping
 from ding.envs.env.spaces import map_space
@@ -25,10 +26,10 @@ from ding.torch_utils.math_helper import usable_mask
 class SingleSpace(Protocol):
     """A space of gymnasium or the old gym, as far as all have the same."""
 
-    def seed(self, seed: Any = None) -> Any:
+    def seed(self, seed: Any = None) -> object:
         """Seed the generator of the space."""
 
-    def sample(self) -> Any:
+    def sample(self) -> object:
         """Draw one action."""
 
 
@@ -54,7 +55,7 @@ class ActionSampler:
         self._rng = rng
         self._draw = self._drawer(space)
 
-    def sample(self, n: int) -> Any:
+    def sample(self, n: int) -> Columns:
         """``n`` actions as a column.
 
         ``Discrete`` int64 ``[n, 1]``; ``MultiDiscrete`` a list of n lists of int64 ``(1,)`` tensors; ``Box`` its dtype
@@ -69,7 +70,7 @@ class ActionSampler:
         scores = torch.from_numpy(self._rng.random(tuple(mask.shape)))
         return scores.masked_fill_(~allowed, -1.0).argmax(-1)
 
-    def _drawer(self, space: Any) -> Callable[[int], Any]:
+    def _drawer(self, space: Any) -> Callable[[int], Columns]:
         if isinstance(space, (list, tuple)):
             return self._stack([self._drawer(part) for part in space])
         if is_space(space, "Dict") and set(space.spaces) == {"action_type", "action_args"}:
@@ -88,7 +89,7 @@ class ActionSampler:
             return lambda n: self._box(space, n)
         return self._one_by_one(space)
 
-    def _stack(self, drawers: list[Callable[[int], Any]]) -> Callable[[int], Any]:
+    def _stack(self, drawers: Sequence[Callable[[int], Any]]) -> Callable[[int], torch.Tensor]:
         """One column ``[n, spaces, ...]`` of several spaces; a dim of one action is dropped."""
 
         def draw(n: int) -> torch.Tensor:
@@ -281,7 +282,7 @@ def _replaced(own: Mapping[str, Any], drawn: Mapping[str, Any]) -> dict[str, Any
     return {**own, **drawn, "action": _in_form(drawn["action"], own.get("action"))}
 
 
-def _in_form(action: Any, own: Any) -> Any:
+def _in_form(action: Any, own: Any) -> object:
     if isinstance(own, Mapping) and isinstance(action, Mapping):
         return {key: _in_form(value, own.get(key)) for key, value in action.items()}
     if not isinstance(own, torch.Tensor):

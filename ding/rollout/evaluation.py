@@ -19,7 +19,7 @@ from ding.rollout.players import Game, Return, scalar, select
 from ding.rollout.record import ratio
 from ding.rollout.rollout import VectorStepper, as_network_input, drop_abnormal
 from ding.utils.messages import one_time_warning
-from ding.utils.nested import map_nested
+from ding.utils.nested import Tree, map_nested
 from ding.utils.seed import SeedTree
 
 logger = logging.getLogger(__name__)
@@ -351,7 +351,7 @@ class EvaluationRunner:
             self._stepper.restart(sorted(env_ids))
 
 
-def plain_values(value: object) -> Any:
+def plain_values(value: object) -> Tree:
     """Return nested values with numbers and lists in place of arrays; those of one element become a number."""
     return map_nested(_plain, value)
 

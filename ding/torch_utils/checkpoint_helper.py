@@ -174,7 +174,7 @@ def _signals_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[No
 def auto_checkpoint(func: _Method) -> _Method: ...
 @overload
 def auto_checkpoint(*, reraise: bool) -> Callable[[_Method], _Method]: ...
-def auto_checkpoint(func: _Method | None = None, *, reraise: bool = False) -> Any:
+def auto_checkpoint(func: _Method | None = None, *, reraise: bool = False) -> object:
     """Decorate a method of an object with ``save_checkpoint(ckpt_name)`` so that it saves before it is interrupted.
 
     SIGINT, SIGTERM, SIGQUIT and SIGUSR1 save ``ckpt_interrupt.pth.tar`` and exit; an exception saves

@@ -18,10 +18,10 @@ from ding.utils.autolog import LogDict as LogDict
 from ding.utils.autolog import build_log_buffer as build_log_buffer
 from ding.utils.data.dataloader import LoaderError, Prefetcher
 from ding.utils.errors import MismatchError
-from ding.utils.nested import is_ignored_key, is_namedtuple, map_leaves, map_nested, rebuilt
+from ding.utils.nested import Tree, is_ignored_key, is_namedtuple, map_leaves, map_nested, rebuilt
 from ding.utils.rows import get_shape0 as get_shape0
 
-Tree = TypeVar("Tree")
+TreeT = TypeVar("TreeT")
 """A leaf, or nested containers of leaves, which a function returns in the same form."""
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
@@ -38,7 +38,7 @@ def _map(
     leaf: Callable[[object], Any],
     item: object,
     keep: Callable[[Any], bool] = ().__contains__,
-) -> Any:
+) -> Tree:
     """``leaf`` of every leaf of nested containers, but for the entries of dicts whose keys ``keep`` accepts.
 
     ``leaf`` returns ``NotImplemented`` for what it does not take. It is called for containers too.
@@ -62,14 +62,14 @@ def _is_vector(item: object) -> bool:
     return isinstance(item, (list, tuple)) and bool(item) and isinstance(item[0], _NUMBERS) and not is_namedtuple(item)
 
 
-def _of_tensors(name: str, fn: Callable[[torch.Tensor], torch.Tensor], item: Tree) -> Tree:
-    tree: Tree = _map(
+def _of_tensors(name: str, fn: Callable[[torch.Tensor], torch.Tensor], item: TreeT) -> TreeT:
+    tree: TreeT = _map(
         name, "a tensor", lambda leaf: fn(leaf) if isinstance(leaf, torch.Tensor) else NotImplemented, item
     )
     return tree
 
 
-def to_device(item: Tree, device: str | torch.device, ignore_keys: Sequence[str] = ()) -> Tree:
+def to_device(item: TreeT, device: str | torch.device, ignore_keys: Sequence[str] = ()) -> TreeT:
     """Move every tensor inside ``item`` to ``device``.
 
     Modules are moved in place, distributions are rebuilt on the device; arrays, numbers, strings and ``None`` pass
@@ -83,7 +83,7 @@ def to_device(item: Tree, device: str | torch.device, ignore_keys: Sequence[str]
             return leaf
         return _distribution_to(leaf, device) if isinstance(leaf, torch.distributions.Distribution) else NotImplemented
 
-    moved: Tree = _map(
+    moved: TreeT = _map(
         "to_device", "a module, tensor, array, number, string, distribution", move, item, ignore_keys.__contains__
     )
     return moved
@@ -101,7 +101,7 @@ def _distribution_to(
     return moved
 
 
-def to_dtype(item: Tree, dtype: torch.dtype) -> Tree:
+def to_dtype(item: TreeT, dtype: torch.dtype) -> TreeT:
     """Cast every tensor inside nested dicts and sequences. Raises ``TypeError`` for other leaves."""
     return _of_tensors("to_dtype", lambda tensor: tensor.to(dtype), item)
 
@@ -111,7 +111,7 @@ def to_tensor(
     dtype: torch.dtype | None = None,
     ignore_keys: Sequence[str] = (),
     transform_scalar: bool = True,
-) -> Any:
+) -> Tree:
     """Turn arrays, numbers and lists of numbers into tensors, recursively.
 
     A float64 array becomes float32 unless ``dtype`` says otherwise; any other array shares its memory with the tensor.
@@ -160,7 +160,7 @@ def network_tensor(
     return tensor.to(device, dtype, non_blocking=True).contiguous()
 
 
-def network_input(obs: object, device: str | torch.device = "cpu") -> Any:
+def network_input(obs: object, device: str | torch.device = "cpu") -> Tree:
     """Return an observation, or nested containers of observations, as a network takes them.
 
     Arrays, tensors and numbers become tensors by the rule of :func:`network_tensor`, a list or tuple that starts with
@@ -205,7 +205,7 @@ def to_tensor_transitions(data: list[dict[str, Any]], shallow_copy_next_obs: boo
     return tensors
 
 
-def columns_as_tensors(columns: object) -> Any:
+def columns_as_tensors(columns: object) -> Tree:
     """Arrays with a row shape become tensors that share memory (float64 is copied to float32), scalar columns stay.
 
     The column form of :func:`to_tensor_transitions`.
@@ -219,7 +219,7 @@ def _column_as_tensor(column: object) -> object:
     return torch.from_numpy(column.astype(np.float32) if column.dtype == np.float64 else column)
 
 
-def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Any:
+def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Tree:
     """Turn tensors, numbers and lists of numbers into numpy arrays, recursively.
 
     A CPU tensor shares its memory with the array; tensors on a device or with a graph are detached and copied.
@@ -238,7 +238,7 @@ def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Any:
     return _map("to_ndarray", "a tensor, array, number, string", convert, item)
 
 
-def to_list(item: object) -> Any:
+def to_list(item: object) -> Tree:
     """Turn tensors and arrays into (nested) lists, recursively; a 0-d tensor becomes a number."""
 
     def convert(leaf: object) -> object:
@@ -249,7 +249,7 @@ def to_list(item: object) -> Any:
     return _map("to_list", "a tensor, array, number, string", convert, item)
 
 
-def tensor_to_list(item: object) -> Any:
+def tensor_to_list(item: object) -> Tree:
     """Turn tensors into lists, recursively, and leave numbers, strings and ``None`` alone."""
 
     def convert(leaf: object) -> object:
@@ -260,7 +260,7 @@ def tensor_to_list(item: object) -> Any:
     return _map("tensor_to_list", "a tensor, number, string", convert, item)
 
 
-def to_item(data: object, ignore_error: bool = True) -> Any:
+def to_item(data: object, ignore_error: bool = True) -> Tree:
     """Take Python scalars out of one-element tensors and arrays, recursively.
 
     A dict entry that holds more than one element is dropped when ``ignore_error``; otherwise ``MismatchError`` is
@@ -299,22 +299,22 @@ def same_shape(data: Sequence[torch.Tensor]) -> bool:
     return len({tuple(item.shape) for item in data}) == 1
 
 
-def unsqueeze(data: Tree, dim: int = 0) -> Tree:
+def unsqueeze(data: TreeT, dim: int = 0) -> TreeT:
     """``tensor.unsqueeze(dim)`` for every tensor inside nested dicts and sequences."""
     return _of_tensors("unsqueeze", lambda tensor: tensor.unsqueeze(dim), data)
 
 
-def squeeze(data: Tree, dim: int = 0) -> Tree:
+def squeeze(data: TreeT, dim: int = 0) -> TreeT:
     """``tensor.squeeze(dim)`` for every tensor inside nested dicts and sequences."""
     return _of_tensors("squeeze", lambda tensor: tensor.squeeze(dim), data)
 
 
-def zeros_like(h: Tree) -> Tree:
+def zeros_like(h: TreeT) -> TreeT:
     """``torch.zeros_like`` for every tensor inside nested dicts and sequences."""
     return _of_tensors("zeros_like", torch.zeros_like, h)
 
 
-def get_tensor_data(data: Tree) -> Tree:
+def get_tensor_data(data: TreeT) -> TreeT:
     """A detached clone of every tensor inside nested dicts and sequences; ``None`` passes through."""
 
     def cloned(leaf: object) -> object:
@@ -322,7 +322,7 @@ def get_tensor_data(data: Tree) -> Tree:
             return leaf.detach().clone()
         return None if leaf is None else NotImplemented
 
-    clones: Tree = _map("get_tensor_data", "a tensor, None", cloned, data)
+    clones: TreeT = _map("get_tensor_data", "a tensor, None", cloned, data)
     return clones
 
 

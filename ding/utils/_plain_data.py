@@ -13,6 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
+from ding.utils.nested import Tree
+
 _ARRAY = "__ding_ndarray__"
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), torch.Size, torch.dtype, torch.device)
 
@@ -63,7 +65,7 @@ def _array_to_plain(array: np.ndarray, where: str) -> dict[str, Any]:
     return {_ARRAY: raw, "dtype": array.dtype.str, "shape": list(array.shape)}
 
 
-def from_plain(data: object) -> Any:
+def from_plain(data: object) -> Tree:
     """The inverse of ``to_plain``. Parts that need no change are not copied."""
     if isinstance(data, dict):
         if _ARRAY in data:
@@ -93,7 +95,7 @@ def dump(data: object, file: BinaryIO) -> None:
     torch.save(to_plain(data), file)
 
 
-def load(file: BinaryIO | str, map_location: str | torch.device = "cpu") -> Any:
+def load(file: BinaryIO | str, map_location: str | torch.device = "cpu") -> Tree:
     """Read what ``dump`` wrote, with ``weights_only=True``."""
     return from_plain(torch.load(file, map_location=map_location, weights_only=True))
 
@@ -105,6 +107,6 @@ def dumps(data: object) -> bytes:
     return buffer.getvalue()
 
 
-def loads(raw: bytes) -> Any:
+def loads(raw: bytes) -> Tree:
     """Read what ``dumps`` gave."""
     return load(io.BytesIO(raw))

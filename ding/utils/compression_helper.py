@@ -16,6 +16,7 @@ import numpy as np
 from ding.utils import _plain_data
 from ding.utils.import_helper import require_extra
 from ding.utils.names import check_choice
+from ding.utils.nested import Tree
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ def zlib_data_compressor(data: object) -> bytes:
     return zlib.compress(_plain_data.dumps(data))
 
 
-def zlib_data_decompressor(compressed_data: bytes) -> Any:
+def zlib_data_decompressor(compressed_data: bytes) -> Tree:
     """The inverse of ``zlib_data_compressor``."""
     return _plain_data.loads(zlib.decompress(compressed_data))
 
@@ -67,7 +68,7 @@ def lz4_data_compressor(data: object) -> bytes:
     return raw
 
 
-def lz4_data_decompressor(compressed_data: bytes) -> Any:
+def lz4_data_decompressor(compressed_data: bytes) -> Tree:
     """The inverse of ``lz4_data_compressor``."""
     return _plain_data.loads(_lz4().decompress(compressed_data))
 

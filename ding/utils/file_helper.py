@@ -7,10 +7,11 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ding.utils._file_digest import DigestingWriter, FileRefusedError, check_digest, refusal
 from ding.utils.lock_helper import get_file_lock
+from ding.utils.nested import Tree
 
 __all__ = [
     "FileRefusedError",
@@ -74,7 +75,7 @@ def _check(path: str, fs_type: str | None) -> None:
         )
 
 
-def read_file(path: str, fs_type: str | None = None, use_lock: bool = False) -> Any:
+def read_file(path: str, fs_type: str | None = None, use_lock: bool = False) -> Tree:
     """Read what ``save_file`` wrote (or a ``torch.save`` of tensors and plain containers); tensors come to the CPU.
 
     Args:

@@ -17,7 +17,10 @@ are not converted, so that they would need the rules of this module anyway.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
+
+Tree: TypeAlias = Any
+"""Nested mappings, lists and tuples, or a single leaf. Which form a walk returns depends on what it is given."""
 
 COLLATE_IGNORE = "collate_ignore"
 
@@ -27,7 +30,7 @@ def is_ignored_key(key: object) -> bool:
     return isinstance(key, str) and key.startswith(COLLATE_IGNORE)
 
 
-def map_nested(fn: Callable[[Any], Any], data: object) -> Any:
+def map_nested(fn: Callable[[Any], Any], data: object) -> Tree:
     """Return ``fn`` of every leaf of nested mappings, which become dicts, lists and tuples."""
     if isinstance(data, Mapping):
         return {key: map_nested(fn, value) for key, value in data.items()}
@@ -36,7 +39,7 @@ def map_nested(fn: Callable[[Any], Any], data: object) -> Any:
     return fn(data)
 
 
-def plain_tree(value: Any) -> Any:
+def plain_tree(value: Any) -> Tree:
     """Return a tree of another package, an object whose ``json()`` gives nested dicts (``treetensor``), as these dicts;
     anything else as it is.
     """
@@ -67,7 +70,7 @@ def iter_along(template: object, data: Any) -> Iterator[Any]:
         yield data
 
 
-def with_leaves(template: object, leaves: Iterator[Any]) -> Any:
+def with_leaves(template: object, leaves: Iterator[Any]) -> Tree:
     """Return ``template`` with these leaves, in the order of :func:`iter_nested`."""
     return map_nested(lambda _: next(leaves), template)
 
@@ -82,21 +85,21 @@ def mappings_in(data: object) -> Iterator[Mapping[Any, Any]]:
             yield from mappings_in(value)
 
 
-def map_leaves(fn: Callable[[Any], Any], columns: object) -> Any:
+def map_leaves(fn: Callable[[Any], Any], columns: object) -> Tree:
     """Return ``fn`` of every leaf of nested dicts."""
     if isinstance(columns, dict):
         return {key: map_leaves(fn, value) for key, value in columns.items()}
     return fn(columns)
 
 
-def map_together(fn: Callable[..., Any], first: object, *others: Any) -> Any:
+def map_together(fn: Callable[..., Any], first: object, *others: Any) -> Tree:
     """Return ``fn`` of the leaves that nested dicts have in one place, by the keys of the first."""
     if isinstance(first, Mapping):
         return {key: map_together(fn, value, *[other[key] for other in others]) for key, value in first.items()}
     return fn(first, *others)
 
 
-def map_paths(fn: Callable[[str, Any], Any], columns: object, path: str = "") -> Any:
+def map_paths(fn: Callable[[str, Any], Any], columns: object, path: str = "") -> Tree:
     """Return ``fn(path, leaf)`` of every leaf of nested dicts; see :func:`iter_leaves` for the paths."""
     if isinstance(columns, dict):
         return {key: map_paths(fn, value, f"{path}.{key}" if path else str(key)) for key, value in columns.items()}
@@ -144,7 +147,7 @@ def is_namedtuple(item: object) -> bool:
     return isinstance(item, tuple) and hasattr(item, "_fields")
 
 
-def rebuilt(template: object, items: list[Any]) -> Any:
+def rebuilt(template: object, items: list[Any]) -> Tree:
     """Return ``items`` as what ``template`` is: a named tuple, a tuple, or a list for everything else."""
     if isinstance(template, tuple):
         return type(template)(*items) if is_namedtuple(template) else tuple(items)

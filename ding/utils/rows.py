@@ -14,13 +14,22 @@ import numpy as np
 import torch
 
 from ding.utils.errors import InvalidArgumentError
-from ding.utils.nested import is_ignored_key, iter_nested, map_leaves, map_nested, map_together, plain_tree, rebuilt
+from ding.utils.nested import (
+    Tree,
+    is_ignored_key,
+    iter_nested,
+    map_leaves,
+    map_nested,
+    map_together,
+    plain_tree,
+    rebuilt,
+)
 
 # Recurrent states are lists with one entry per sample, whatever the entries are.
 STATE_KEYS = ("prev_state", "prev_actor_state", "prev_critic_state")
 
 
-def take(columns: object, index: slice | np.ndarray) -> Any:
+def take(columns: object, index: slice | np.ndarray) -> Tree:
     """Return rows of columns.
 
     Args:
@@ -107,7 +116,7 @@ def _is_column(value: object) -> bool:
     return isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim > 0
 
 
-def take_rows(value: object, index: np.ndarray, key: str = "") -> Any:
+def take_rows(value: object, index: np.ndarray, key: str = "") -> Tree:
     """Return the rows ``index`` of a batch; what has no rows (numbers, 0-d tensors, None) stays.
 
     Args:
@@ -180,6 +189,6 @@ def minibatch_rows(data: Mapping[str, Any], split_size: int, shuffle: bool = Tru
     return [order[begin : begin + split_size] for begin in begins]
 
 
-def split_fn(data: Any, indices: Sequence[int], start: int, end: int) -> Any:
+def split_fn(data: Any, indices: Sequence[int], start: int, end: int) -> Tree:
     """The rows ``indices[start:end]`` of columns: a tensor or array, a dict or list of such, or None (stays None)."""
     return map_nested(lambda column: None if column is None else column[indices[start:end]], data)

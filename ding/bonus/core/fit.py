@@ -11,7 +11,7 @@ from ding.envs import BaseEnv
 from ding.envs.env.actions import ActionMapping, why_not
 from ding.envs.env.spaces import tree_of
 from ding.utils import MODEL_REGISTRY, POLICY_REGISTRY
-from ding.utils.nested import map_leaves
+from ding.utils.nested import Tree, map_leaves
 from ding.utils.signature import takes_argument
 
 VECTOR_SIZES = [128, 128, 64]
@@ -93,7 +93,7 @@ def _own_default_network(policy_type: str) -> dict[str, Any] | None:
     return {"type": type_, "import_names": modules}
 
 
-def obs_shape_of(space: "spaces.Space[Any]") -> Any:
+def obs_shape_of(space: "spaces.Space[Any]") -> Tree:
     """Return the shape of observations: an int, a list, or a dict of them."""
     return map_leaves(_shape_of, tree_of(space, tuples=False))
 

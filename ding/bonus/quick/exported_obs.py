@@ -11,7 +11,7 @@ from ding.bonus.common import AgentConfigError
 from ding.envs.env.spaces import AnySpace, tree_of
 from ding.envs.env_wrappers import FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper
 from ding.rl_utils.normalization import ObsConstants
-from ding.utils.nested import iter_along, iter_nested, iter_paths, with_leaves
+from ding.utils.nested import Tree, iter_along, iter_nested, iter_paths, with_leaves
 
 Step: TypeAlias = Callable[[Any], Any]
 
@@ -51,13 +51,13 @@ class ObsForm:
             return [given]
         return [given[name] for name in self.names] if self._form == "dict" else list(given)
 
-    def joined(self, tensors: Sequence[Any]) -> Any:
+    def joined(self, tensors: Sequence[Any]) -> Tree:
         """Return the inverse of :meth:`tensors`."""
         if self._form == "one":
             return tensors[0]
         return dict(zip(self.names, tensors)) if self._form == "dict" else tuple(tensors)
 
-    def structured(self, given: Any) -> Any:
+    def structured(self, given: Any) -> Tree:
         """Return the tensors in the dicts and tuples of the space."""
         return with_leaves(self._tree, iter(self.tensors(given)))
 

@@ -11,6 +11,7 @@ from ding.envs.env.actions import ActionMapping
 from ding.model import PDQN
 from ding.torch_utils import network_tensor
 from ding.torch_utils.math_helper import usable_mask
+from ding.utils.nested import Tree
 
 Head: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
@@ -33,12 +34,12 @@ class ExportedPolicy(nn.Module):
         self.network = network
         self._form, self._steps, self._head, self._mapping = form, list(steps), head, mapping
 
-    def forward(self, obs: Any) -> Any:
+    def forward(self, obs: Any) -> Tree:
         """Return the actions of N observations, see :class:`ObsForm`: as :meth:`ActionMapping.rows_to_env` has them."""
         action = self.policy_action(obs)
         return action if self._mapping is None else self._mapping.tensors_to_env(action)
 
-    def policy_action(self, obs: Any) -> Any:
+    def policy_action(self, obs: Any) -> Tree:
         """Return the actions in the policy's form."""
         obs = self._form.structured(obs)
         for step in self._steps:

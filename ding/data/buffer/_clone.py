@@ -7,10 +7,10 @@ import torch
 
 from ding.data.buffer.buffer import BufferedData
 from ding.data.transition_batch import Row, TransitionBatch
-from ding.utils.nested import map_leaves
+from ding.utils.nested import Tree, map_leaves
 
 
-def clone_structure(value: Any) -> Any:
+def clone_structure(value: Any) -> Tree:
     """A copy of lists, dicts, tensors, arrays, batches and records (nested), decided by the exact type.
 
     Anything else (tuples, subclasses, other objects) is taken over by reference. A record keeps its index.

@@ -1,11 +1,11 @@
 """Objects and models in files: a handle is sent instead of what may be large."""
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 from ding.data.roles import StateDict
 from ding.data.safe_file import read_tree, write_tree
 from ding.utils.file_helper import read_file, save_file
+from ding.utils.nested import Tree
 
 _KIND = "object"
 
@@ -25,7 +25,7 @@ class Storage(ABC):
         """Write the object; what was there is replaced."""
 
     @abstractmethod
-    def load(self) -> Any:
+    def load(self) -> Tree:
         """Read the object; each call returns a copy of its own."""
 
     def __repr__(self) -> str:
@@ -43,7 +43,7 @@ class FileStorage(Storage):
     def save(self, data: object) -> None:
         write_tree(self.path, data, _KIND)
 
-    def load(self) -> Any:
+    def load(self) -> Tree:
         return read_tree(self.path, _KIND)
 
 

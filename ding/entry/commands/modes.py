@@ -14,6 +14,7 @@ from easydict import EasyDict
 from ding.config import ConfigValueError
 from ding.config.overrides import apply_overrides
 from ding.config.own.reading import build_network, read_run_config
+from ding.config.resolve import import_by_name
 from ding.entry.predefined_config import predefined_config_path
 from ding.entry.view.experiment import config_file, experiment_of, seed_folder
 from ding.utils import did_you_mean, registries
@@ -103,19 +104,15 @@ def run_mode(mode: str, options: Options) -> None:
 
 def _serial(options: Options) -> None:
     name, option_names = _PIPELINES[options.mode]
-    _train(options, _pipeline(name), option_names)
+    _train(options, import_by_name("ding.entry", name), option_names)
 
 
 def _serial_with_expert(options: Options) -> None:
     from ding.entry.serial_entry import load_input
 
-    pipeline = _pipeline(_EXPERT_PIPELINES[options.mode])
+    pipeline = import_by_name("ding.entry", _EXPERT_PIPELINES[options.mode])
     path = options.expert_config or options.ask("The config file of the expert")
     _train(options, lambda configs, **kwargs: pipeline(configs, load_input(path), **kwargs), _LIMITS)
-
-
-def _pipeline(name: str) -> Any:
-    return getattr(importlib.import_module("ding.entry"), name)
 
 
 def _train(options: Options, pipeline: Callable[..., object], names: str) -> None:
@@ -159,7 +156,7 @@ def _dist(options: Options) -> None:
     path = None if alone else str(_config_path(options)[0])
     function, names = _DIST[module]
     seed = options.seeds[0] if options.seeds else 0
-    result = _dist_function(function)(path, seed, **_picked(options, names))
+    result = import_by_name("ding.entry.dist_entry", function)(path, seed, **_picked(options, names))
     if module == "config":
         options.echo(result)
 
@@ -169,11 +166,9 @@ def _replicas(options: Options) -> None:
     if len(asked) > 1:
         raise ConfigValueError(f"give one of --add, --delete and --restart, not {' and '.join(asked)}")
     function, names = _REPLICAS[asked[0]]
-    options.echo(_dist_function(function)(getattr(options, asked[0]), **_picked(options, names)))
-
-
-def _dist_function(name: str) -> Any:
-    return getattr(importlib.import_module("ding.entry.dist_entry"), name)
+    options.echo(
+        import_by_name("ding.entry.dist_entry", function)(getattr(options, asked[0]), **_picked(options, names))
+    )
 
 
 def _picked(options: Options, names: str) -> dict[str, Any]:

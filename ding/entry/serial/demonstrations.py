@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -34,7 +34,7 @@ class Demonstrator:
     def __init__(self, collector: Collector, settings: dict[str, Any], on_cpu: bool = True) -> None:
         self.collector, self._settings, self._on_cpu = collector, settings, on_cpu
 
-    def collect(self, **count: int) -> Any:
+    def collect(self, **count: int) -> Sequence[Any]:
         """Return ``n_sample`` training samples, or ``n_episode`` episodes, by the type of the collector."""
         data = self.collector.collect(policy_kwargs=self._settings, **count)
         return data if self._on_cpu else to_device(list(data), "cpu")

@@ -271,7 +271,7 @@ def env_managers(
     """Return the collector's and the evaluator's env manager; ``None`` for one that is not wanted."""
     env_fn, collector_cfgs, evaluator_cfgs = env_setting or get_vec_env_setting(cfg.env, collect, evaluate)
 
-    def create(cfgs: Sequence[Any] | None) -> Any:
+    def create(cfgs: Sequence[Any] | None) -> EnvManager:
         return create_env_manager(cfg.env.manager, [functools.partial(env_fn, cfg=one) for one in cfgs or ()])
 
     return create(collector_cfgs) if collect else None, create(evaluator_cfgs) if evaluate else None

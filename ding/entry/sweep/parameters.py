@@ -20,7 +20,7 @@ class Parameter:
     log: bool = False
     choices: tuple[Any, ...] = ()
 
-    def suggest(self, trial: Any) -> Any:
+    def suggest(self, trial: Any) -> object:
         """Have an Optuna trial choose a value."""
         if self.choices:
             return trial.suggest_categorical(self.key, self.choices)

@@ -7,12 +7,14 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ding.config.errors import ConfigValueError
 from ding.utils.file_helper import write_text
 
 FILE_NAME = "access.json"
+
+_Answer = TypeVar("_Answer")
 
 
 class AccessFile:
@@ -60,7 +62,7 @@ def read_status(exp_name: str) -> dict[str, Any]:
     return entries
 
 
-def ask_run(exp_name: str, request: Callable[..., Any], *args: object) -> Any:
+def ask_run(exp_name: str, request: Callable[..., _Answer], *args: object) -> _Answer:
     """Return what a request to the run in ``exp_name`` returns; raises as ``read_status`` does.
 
     Args:

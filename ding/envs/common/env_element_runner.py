@@ -4,13 +4,14 @@ from abc import abstractmethod
 from typing import Any
 
 from ding.envs.common.env_element import EnvElement, EnvElementInfo, IEnvElement
+from ding.envs.contract import Obs
 
 
 class IEnvElementRunner(IEnvElement):
     """An element that also works on the data of an env."""
 
     @abstractmethod
-    def get(self, engine: Any) -> Any:
+    def get(self, engine: Any) -> Obs:
         """The element as the policy sees it."""
 
     @abstractmethod

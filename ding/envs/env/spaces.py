@@ -6,10 +6,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
+from ding.utils.nested import Tree
+
 AnySpace: TypeAlias = spaces.Space[Any]
 
 
-def tree_of(space: AnySpace, tuples: bool = True) -> Any:
+def tree_of(space: AnySpace, tuples: bool = True) -> Tree:
     """Return a space as nested dicts and tuples of the spaces in it, for the walks of :mod:`ding.utils.nested`.
 
     Args:

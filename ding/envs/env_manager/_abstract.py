@@ -307,7 +307,7 @@ class AbstractEnvManager(Configurable, ABC):
         """The attribute of every env, in order of ids."""
 
     @property
-    def _env_ref(self) -> Any:
+    def _env_ref(self) -> object:
         """:attr:`env_ref` by the name that DI-engine has, which scripts read."""
         return self.env_ref
 

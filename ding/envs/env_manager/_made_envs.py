@@ -32,7 +32,7 @@ class StepRetryEnv:
         self.env = env_fn()
         self._max_tries, self._waiting_time = max_tries, waiting_time
 
-    def step(self, action: object) -> Any:
+    def step(self, action: object) -> object:
         """``step`` of the env."""
         for attempt in range(1, self._max_tries):
             try:

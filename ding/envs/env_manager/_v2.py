@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import num_rows
+from ding.envs.contract import Obs
 from ding.envs.env.spaces import tree_of
 from ding.envs.env_manager._abstract import AbstractEnvManager
 from ding.utils import make_key_as_identifier, remove_illegal_item
@@ -31,7 +32,7 @@ def tree_timesteps(batch: TimestepBatch) -> list[EasyDict]:
     return trees
 
 
-def empty_columns(space: spaces.Space[Any]) -> Any:
+def empty_columns(space: spaces.Space[Any]) -> Obs:
     """Observations of no env: an array ``[0, *shape]``, or a tree of such arrays."""
     columns = map_leaves(_no_rows, tree_of(space, tuples=False))
     return EasyDict(columns) if isinstance(columns, dict) else columns
@@ -90,7 +91,7 @@ class V2Interface(AbstractEnvManager):
         return timesteps
 
     @property
-    def ready_obs(self) -> Any:
+    def ready_obs(self) -> Obs:
         """Observations ``[N, ...]`` (or a tree of them) of the envs that wait for an action; N may be 0."""
         batch = self.ready_batch
         self._handed_ids = batch.env_ids.tolist()

@@ -12,7 +12,7 @@ import numpy as np
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import Columns
 from ding.data.env_batch import is_abnormal, mark_truncated
-from ding.envs.contract import DataProblem, copied, own_info
+from ding.envs.contract import DataProblem, Obs, copied, own_info
 from ding.envs.env.state import check_all_wait, env_state, set_env_state
 from ding.envs.env.stepping import FastStep, RawStep, classic_step
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
@@ -139,7 +139,7 @@ class BaseEnvManager(AbstractEnvManager):
         self._broken.discard(env_id)
         self._returns[env_id] = 0.0
 
-    def _try_reset(self, env_id: int, attempt: int) -> Any:
+    def _try_reset(self, env_id: int, attempt: int) -> Obs:
         if self._retry_type == "renew" and (attempt > 1 or env_id in self._broken):
             self._renew(env_id)
         env = self._envs[env_id]

@@ -145,7 +145,7 @@ class PoolEnvManager(GymVectorEnvManager):
         self._find_ready_obs()
         return _joined(parts, self.observation_space.shape)
 
-    def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> Any:
+    def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> object:
         return super()._venv_actions(columns, ready, everyone or self._batches is not None)
 
     def _noted(self, answers: "PoolAnswers") -> TimestepBatch:

@@ -349,7 +349,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             )
         return batch.take(np.argsort(batch.env_ids))
 
-    def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> Any:
+    def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> object:
         if not everyone:
             # The others get the action of a ready env, which is valid at least; nobody looks at what it does.
             rows = np.zeros(self.env_num, dtype=np.int64)

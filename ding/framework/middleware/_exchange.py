@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -236,7 +236,7 @@ def _sendable(data: Any) -> object:
         return list(data)
 
 
-def _joined(first: Any, second: Any) -> Any:
+def _joined(first: Sequence[Any] | None, second: Sequence[Any]) -> Sequence[Any]:
     """The transitions or episodes of both."""
     if not first:
         return second

@@ -9,7 +9,7 @@ from ding.data.columns import num_rows, row_list
 from ding.data.roles import ByEnv, Samples, Transition
 from ding.policy.common_utils import network_columns
 from ding.torch_utils import to_tensor
-from ding.utils.nested import map_leaves, map_together, plain_tree
+from ding.utils.nested import Tree, map_leaves, map_together, plain_tree
 
 
 class TreePolicy(Protocol):
@@ -66,12 +66,12 @@ class TreeMode:
         self._policy.reset(data_id)
 
 
-def as_tree(value: Any) -> Any:
+def as_tree(value: Any) -> Tree:
     """A dict with attribute access; anything else as it is."""
     return Row(value) if isinstance(value, dict) else value
 
 
-def as_dict(tree: Any) -> Any:
+def as_dict(tree: Any) -> Tree:
     """A tree (a dict, or an object of ``treetensor``) as plain dicts."""
     return map_together(lambda leaf: leaf, plain_tree(tree))
 

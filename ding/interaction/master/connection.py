@@ -17,7 +17,7 @@ from ding.interaction.config import DEFAULT_REQUEST_TIMEOUT
 from ding.interaction.errors import ConnectionLost, InteractionError, TaskTimeout
 from ding.interaction.exception.response import ResponseException, SlaveErrorCode
 from ding.interaction.master._registry import Registry
-from ding.interaction.messages import Connect, Disconnect, Identifier, NewTask, Peer, TaskName, convert
+from ding.interaction.messages import Connect, Disconnect, Identifier, Json, NewTask, Peer, TaskName, convert
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Task:
         return self._status
 
     @property
-    def result(self) -> Any:
+    def result(self) -> Json:
         """What the slave answered; None before that. Without an answer of the slave it is ``{"message": ...}``."""
         return self._result
 

@@ -7,6 +7,7 @@ import torch
 
 from ding.model.common.state_rows import StateRows
 from ding.model.template._drqn import DRQN
+from ding.utils.nested import Tree
 
 # What a forbidden action is worth to a greedy choice; finite, so that differences stay numbers.
 FORBIDDEN_VALUE = -9999999.0
@@ -57,7 +58,7 @@ def joint_state(prev_state: Any, agent_num: int) -> object:
     return joint_state({key: torch.stack([state[key] for state in filled]) for key in zeros}, agent_num)
 
 
-def state_columns(prev_state: Any) -> Any:
+def state_columns(prev_state: Any) -> Tree:
     """Return ``{'h', 'c'}`` of ``[B, agents, layers, 1, H]`` for states, or rows of them, that a network of agents
     returned; all else as it is.
     """

@@ -10,6 +10,7 @@ from ding.model.common.encoder import encode
 from ding.model.common.head import PopArtVHead, layer_stack
 from ding.model.common.shapes import Observation
 from ding.model.template.vac import RELU, VAC
+from ding.utils.nested import Tree
 
 
 class DiscretePolicyHead(nn.Module):
@@ -54,7 +55,7 @@ class PPOFModel(VAC):
             self._critic_head_cls = _popart_head
         super().__init__(*args, **kwargs)
 
-    def compute_actor(self, x: Observation) -> Any:
+    def compute_actor(self, x: Observation) -> Tree:
         """Observation ``[B, *obs_shape]`` to logits ``[B, N]``, or a tree with ``mu`` and ``sigma`` ``[B, D]``, or with
         ``action_type`` and ``action_args`` of a hybrid action.
         """
@@ -71,6 +72,6 @@ class PPOFModel(VAC):
         return EasyDict(logit=as_tree(output["logit"]), value=output["value"])
 
 
-def as_tree(value: Any) -> Any:
+def as_tree(value: Any) -> Tree:
     """A dict with attribute access; anything else as it is."""
     return EasyDict(value) if isinstance(value, dict) else value

@@ -1,17 +1,15 @@
 """Observations as a network takes them, and its outputs as columns."""
 
-from typing import Any
-
 import numpy as np
 import torch
 
 from ding.data.columns import num_rows, row_list
 from ding.torch_utils.data_helper import network_input, network_tensor
 from ding.utils.data import default_collate
-from ding.utils.nested import is_ignored_key
+from ding.utils.nested import Tree, is_ignored_key
 
 
-def network_columns(columns: object, device: torch.device | str) -> Any:
+def network_columns(columns: object, device: torch.device | str) -> Tree:
     """Return observation columns as a network takes them, to act and to learn: tensors ``[N, ...]`` on ``device``.
 
     Each becomes a tensor by the rule of :func:`~ding.torch_utils.network_tensor`: uint8 and float64 as float32, others
@@ -42,7 +40,7 @@ def _is_vector(row: object) -> bool:
     return all(map(_is_vector, row)) if isinstance(row, list) else isinstance(row, (int, float, np.number, np.bool_))
 
 
-def output_column(value: object) -> Any:
+def output_column(value: object) -> Tree:
     """An output of a network for N environments as a column on the CPU, ``[N]`` as ``[N, 1]``; of several heads a list
     with a row per environment.
     """

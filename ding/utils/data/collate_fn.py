@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from easydict import EasyDict
 
-from ding.utils.nested import COLLATE_IGNORE, is_namedtuple, map_nested, plain_tree
+from ding.utils.nested import COLLATE_IGNORE, Tree, is_namedtuple, map_nested, plain_tree
 from ding.utils.rows import STATE_KEYS
 
 _IGNORE_PREFIX = (COLLATE_IGNORE,)
@@ -35,7 +35,7 @@ def _stack_leaves(batch: Sequence[Any]) -> torch.Tensor | None:
     return None
 
 
-def default_collate(batch: Sequence[Any], cat_1dim: bool = True, ignore_prefix: Sequence[str] = _IGNORE_PREFIX) -> Any:
+def default_collate(batch: Sequence[Any], cat_1dim: bool = True, ignore_prefix: Sequence[str] = _IGNORE_PREFIX) -> Tree:
     """Stack B samples of one structure along a new first axis.
 
     Tensors and arrays become tensors ``[B, ...]`` of their dtype; Python floats float32 ``[B]``, ints int64 ``[B]``,
@@ -161,7 +161,7 @@ def _time_major(key: str, segments: Sequence[Any]) -> object:
     return rows.reshape(len(steps), len(segments), *rows.shape[1:])
 
 
-def diff_shape_collate(batch: Sequence[Any]) -> Any:
+def diff_shape_collate(batch: Sequence[Any]) -> Tree:
     """Like ``default_collate``, but what cannot be stacked stays a list: unequal shapes, and batches with a None.
 
     Samples of shape ``(1,)`` become ``[B, 1]``.
@@ -184,7 +184,7 @@ def diff_shape_collate(batch: Sequence[Any]) -> Any:
     raise TypeError(f"cannot collate samples of type {type(elem).__name__}")
 
 
-def ttorch_collate(x: Sequence[Any], json: bool = False, cat_1dim: bool = True) -> Any:
+def ttorch_collate(x: Sequence[Any], json: bool = False, cat_1dim: bool = True) -> Tree:
     """Stack B trees (nested dicts of tensors, or objects of ``treetensor``) along a new first axis.
 
     Args:

@@ -398,7 +398,7 @@ def _minari_states(space: spaces.Space[Any], observations: Any, count: int) -> n
     return np.asarray(flat, np.float32)
 
 
-def _at(observations: Any, step: int) -> Any:
+def _at(observations: Any, step: int) -> object:
     if isinstance(observations, Mapping):
         return {key: _at(value, step) for key, value in observations.items()}
     return tuple(_at(value, step) for value in observations) if isinstance(observations, tuple) else observations[step]

@@ -54,7 +54,7 @@ class ISerialCollector(Configurable, ABC):
         """Reset (or replace) policy and env, forget trajectories and zero the counters."""
 
     @abstractmethod
-    def collect(self, per_collect_target: int | None = None) -> Any:
+    def collect(self, per_collect_target: int | None = None) -> Sequence[Any]:
         """Collect ``per_collect_target`` samples or episodes (``None``: the policy's default)."""
 
     @property
@@ -352,7 +352,7 @@ class CachePool:
                 else:
                     self._slots[env_id].append(value)
 
-    def __getitem__(self, env_id: int) -> Any:
+    def __getitem__(self, env_id: int) -> object:
         slot = self._slots[env_id]
         return slot[0] if slot is not None and len(slot) == 1 else slot
 

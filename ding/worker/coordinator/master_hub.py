@@ -7,6 +7,7 @@ from typing import Any
 
 from ding.interaction import Connection, EnrolRefuse, InteractionError, Master, TaskStatus
 from ding.interaction.base.addresses import split_http_address
+from ding.interaction.messages import Json
 from ding.utils import did_you_mean
 from ding.worker.coordinator.errors import WorkerLost, WorkerTaskFailed
 from ding.worker.coordinator.protocols import WorkerLink
@@ -38,7 +39,7 @@ class MasterLink:
         """Whether the connection stands."""
         return self._connection.is_connected
 
-    def call(self, data: Mapping[str, Any], timeout_s: float) -> Any:
+    def call(self, data: Mapping[str, Any], timeout_s: float) -> Json:
         """See ``WorkerLink.call``."""
         try:
             task = self._connection.new_task(data, deadline_s=timeout_s)

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
+from ding.interaction.messages import Json
 from ding.worker.coordinator.tasks.records import Holder
 
 
@@ -25,7 +26,7 @@ class WorkerLink(Protocol):
     role: str
     holder: Holder
 
-    def call(self, data: Mapping[str, Any], timeout_s: float) -> Any:
+    def call(self, data: Mapping[str, Any], timeout_s: float) -> Json:
         """Send a task and wait for its result.
 
         Raises:

@@ -24,7 +24,7 @@ from ding.interaction.base.transport import Client, Transport
 from ding.interaction.base.transports import resolve_transport
 from ding.interaction.config import DEFAULT_SLAVE_PORT
 from ding.interaction.exception.response import SlaveErrorCode, get_slave_exception_by_error
-from ding.interaction.messages import Identifier
+from ding.interaction.messages import Identifier, Json
 from ding.utils.credentials import WorkerName
 from ding.worker.coordinator.shards.messages import (
     Answer,
@@ -211,7 +211,7 @@ class RemoteShard:
                 self._post("end", self._own, _CLOSE_TIMEOUT_S, retries=0)
         self._client.close()
 
-    def _post(self, what: str, body: object, timeout_s: float, retries: int | None = None) -> Any:
+    def _post(self, what: str, body: object, timeout_s: float, retries: int | None = None) -> Json:
         try:
             return self._client.request("POST", f"/shard/{what}", body, retries=retries, timeout_s=timeout_s).data
         except (InteractionError, ValueError) as error:

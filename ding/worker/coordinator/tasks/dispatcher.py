@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ding.utils.nested import Tree
 from ding.worker.coordinator.buffer_manager import BufferManager
 from ding.worker.coordinator.comm_coordinator import CommCoordinator
 from ding.worker.coordinator.errors import TaskGaveUp
@@ -166,7 +167,7 @@ class Dispatcher:
             self._info(f"{swept} chunks of {sorted(holder.worker for holder in over)} that nobody took are deleted")
 
 
-def without_imports(task: Any) -> Any:
+def without_imports(task: Any) -> Tree:
     """A copy of nested dicts and lists without the key ``import_names``: workers import what their own config names."""
     if isinstance(task, Mapping):
         return {key: without_imports(value) for key, value in task.items() if key != "import_names"}

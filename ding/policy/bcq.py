@@ -1,7 +1,7 @@
 """BCQ: batch-constrained Q-learning from data sets (Fujimoto et al. 2019, arXiv:1812.02900)."""
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,18 +11,17 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.model.template.bcq import BCQ
 from ding.model.template.vae import kl_to_normal
+from ding.policy._acting.offline import OfflinePolicy
 from ding.policy._learning.critics import critic_losses, priorities
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import target_network
-from ding.policy.base_policy import Policy
-from ding.policy.errors import PolicyUsageError
 from ding.utils import POLICY_REGISTRY
 
 _REPEATS = 10
 
 
 @POLICY_REGISTRY.register("bcq")
-class BCQPolicy(Policy):
+class BCQPolicy(OfflinePolicy):
     """Batch-constrained Q-learning of continuous actions; it learns from data sets only.
 
     Each sample is regressed to its own target; DI-engine regresses it to those of the whole batch.
@@ -156,18 +155,6 @@ class BCQPolicy(Policy):
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
         """The best of 100 actions of the data's kind: ``action`` float32 ``[N, D]``."""
         return self._act(self._eval_model, EnvBatch(data.env_ids, {"obs": data.columns}), mode="compute_eval")
-
-    def _init_collect(self) -> None:
-        return
-
-    def _forward_collect(self, data: Any, **kwargs: Any) -> NoReturn:
-        raise PolicyUsageError("bcq learns from data sets; it collects nothing")
-
-    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
-        raise PolicyUsageError("bcq learns from data sets; it collects nothing")
-
-    def _get_train_sample(self, transitions: Any) -> NoReturn:
-        raise PolicyUsageError("bcq learns from data sets; it collects nothing")
 
 
 def _with_all_outputs(weights: StateDict, dims: int) -> StateDict:

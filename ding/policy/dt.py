@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,20 +12,19 @@ from ding.data import EnvBatch, batched
 from ding.data.columns import row_list, stack_rows
 from ding.data.roles import StateDict
 from ding.model.template.decision_transformer import decay_groups
+from ding.policy._acting.offline import OfflinePolicy
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy.base_policy import Policy
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
 from ding.utils import POLICY_REGISTRY
 from ding.utils.nested import map_nested
 
 # The betas of AdamW where states are encoded.
 _IMAGE_BETAS = (0.9, 0.95)
-_NO_COLLECT = "dt learns from a data set (serial_pipeline_offline, ding -m serial_offline) and does not collect"
 _WINDOW = ("timesteps", "states", "actions", "returns_to_go", "mask")
 
 
 @POLICY_REGISTRY.register("dt")
-class DTPolicy(Policy):
+class DTPolicy(OfflinePolicy):
     """A sequence model of trajectories that acts for the return ``rtg_target``; it learns from data sets only.
 
     A sample is a window of a trajectory, as the data set ``d4rl_trajectory`` gives it. An evaluator's env must give
@@ -228,18 +227,6 @@ class DTPolicy(Policy):
 
     def _state_dict_eval(self) -> StateDict:
         return {"model": self._model.state_dict()}
-
-    def _init_collect(self) -> None:
-        self._unroll_len = 1  # a collector asks for it before its first step, which raises
-
-    def _forward_collect(self, data: Any, **kwargs: Any) -> NoReturn:
-        raise PolicyUsageError(_NO_COLLECT)
-
-    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
-        raise PolicyUsageError(_NO_COLLECT)
-
-    def _get_train_sample(self, transitions: Any) -> NoReturn:
-        raise PolicyUsageError(_NO_COLLECT)
 
 
 class _Episode:

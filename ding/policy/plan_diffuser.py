@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -10,9 +10,9 @@ import torch
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._acting.offline import OfflinePolicy
 from ding.policy._learning.accumulation import GradientSums
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy.base_policy import Policy
 from ding.policy.errors import PolicyDataError, PolicyUsageError
 from ding.utils import POLICY_REGISTRY
 from ding.utils.normalizer_helper import DatasetNormalizer
@@ -20,12 +20,11 @@ from ding.utils.normalizer_helper import DatasetNormalizer
 if TYPE_CHECKING:
     from ding.model.template.diffusion import PlanDiffuser
 
-_NO_COLLECT = "pd learns from a data set (serial_pipeline_offline, ding -m serial_offline) and does not collect"
 _FIELDS = ("trajectories", "condition_id", "condition_val")
 
 
 @POLICY_REGISTRY.register("pd")
-class PDPolicy(Policy):
+class PDPolicy(OfflinePolicy):
     """A plan diffuser: it draws trajectories from the present observation, guided by their values, and acts by the
     best one; it learns from data sets only.
 
@@ -357,19 +356,6 @@ class PDPolicy(Policy):
     def _model_state(self, state_dict: StateDict) -> StateDict:
         state = super()._model_state(state_dict)
         return {"model": state_dict.get("target_model", state["model"])}
-
-    def _init_collect(self) -> None:
-        self._collect_model = model_wrap(self._model, wrapper_name="base")
-        self._unroll_len = 1
-
-    def _forward_collect(self, data: Any, **kwargs: Any) -> NoReturn:
-        raise PolicyUsageError(_NO_COLLECT)
-
-    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> NoReturn:
-        raise PolicyUsageError(_NO_COLLECT)
-
-    def _get_train_sample(self, transitions: Any) -> NoReturn:
-        raise PolicyUsageError(_NO_COLLECT)
 
 
 def _columns(data: Samples) -> Mapping[str, Any]:

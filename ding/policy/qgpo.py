@@ -1,7 +1,7 @@
 """QGPO: actions of a data set's kind, guided towards high values by energies (Lu et al. 2023, arXiv:2304.12824)."""
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,19 +11,18 @@ from ding.data.columns import stack_rows
 from ding.data.roles import StateDict
 from ding.model import model_wrap
 from ding.model.template.qgpo import QGPO
+from ding.policy._acting.offline import OfflinePolicy
 from ding.policy._learning.accumulation import GradientSums
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy.base_policy import Policy
-from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
+from ding.policy.errors import PolicyConfigError, PolicyDataError
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("s", "a", "r", "s_", "d", "fake_a", "fake_a_")
-_NO_COLLECT = "qgpo learns from a data set and does not collect"
 _CRITIC_RATE, _TARGET_SHARE = 3e-4, 0.005
 
 
 @POLICY_REGISTRY.register("qgpo")
-class QGPOPolicy(Policy):
+class QGPOPolicy(OfflinePolicy):
     """Q-guided policy optimisation: at first a diffusion learns the actions of a data set; then Q functions learn from
     its actions, and energies that guide it. It learns from data sets only, with the middleware
     ``qgpo_support_data_generator`` and ``qgpo_offline_data_fetcher``.
@@ -190,19 +189,6 @@ class QGPOPolicy(Policy):
         states, steps = np.asarray(data.columns, np.float32), int(self._cfg.eval.diffusion_steps)
         drawn = self._model.sample(states, 1, steps, guidance_scale)
         return EnvBatch(data.env_ids, {"action": torch.from_numpy(drawn[:, 0])})
-
-    def _init_collect(self) -> None:
-        self._collect_model = model_wrap(self._model, wrapper_name="base")
-        self._unroll_len = 1
-
-    def _forward_collect(self, data: Any, **kwargs: Any) -> NoReturn:
-        raise PolicyUsageError(_NO_COLLECT)
-
-    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> NoReturn:
-        raise PolicyUsageError(_NO_COLLECT)
-
-    def _get_train_sample(self, transitions: Any) -> NoReturn:
-        raise PolicyUsageError(_NO_COLLECT)
 
 
 def _trained(network: torch.nn.Module) -> list[torch.nn.Parameter]:

@@ -7,6 +7,7 @@ import torch
 
 from ding.data import batched
 from ding.data.roles import Samples
+from ding.model.template.madqn import MADQN
 from ding.policy._learning.q_values import greedy
 from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG, JointQPolicy
 from ding.policy._samples.segments import marked_real
@@ -43,6 +44,8 @@ class MADQNPolicy(JointQPolicy):
         "optimizer_cooperation": "_optimizer_cooperation",
     }
 
+    _model: MADQN
+
     def default_model(self) -> tuple[str, list[str]]:
         """``madqn`` of :mod:`ding.model.template.madqn`."""
         return "madqn", ["ding.model.template.madqn"]
@@ -53,10 +56,9 @@ class MADQNPolicy(JointQPolicy):
 
     def _init_learn(self) -> None:
         super()._init_learn()
-        model: Any = self._model
         decay = self._cfg.learn.weight_decay
-        self._optimizer = self._make_optimizer(model.current, decay)
-        self._optimizer_cooperation = self._make_optimizer(model.cooperation, decay)
+        self._optimizer = self._make_optimizer(self._model.current, decay)
+        self._optimizer_cooperation = self._make_optimizer(self._model.cooperation, decay)
 
     @batched
     def _forward_learn(self, data: Samples) -> Any:
@@ -74,7 +76,7 @@ class MADQNPolicy(JointQPolicy):
         Both minimise their mean squared distance from ``R = r_n + discount Q^c'(s_n, a')``. ``r_n`` is the sum of n
         rewards, ``Q^c'`` the target network, and ``a'`` are the best actions by it, or with ``double_q`` by ``Q^c``.
         """
-        model: Any = self._model
+
         with torch.no_grad():
             best = None
             if self._double_q:
@@ -86,8 +88,8 @@ class MADQNPolicy(JointQPolicy):
         cooperative_q = self._outputs(self._model, batch, cooperation=True)["total_q"]
         loss = (batch["weight"] * (total_q - target).square()).mean()
         cooperation_loss = (batch["weight"] * (cooperative_q - target).square()).mean()
-        norm = self._limited_step(loss, self._optimizer, model.current)
-        cooperation_norm = self._limited_step(cooperation_loss, self._optimizer_cooperation, model.cooperation)
+        norm = self._limited_step(loss, self._optimizer, self._model.current)
+        cooperation_norm = self._limited_step(cooperation_loss, self._optimizer_cooperation, self._model.cooperation)
         self._target_model.update(self._model)
         return {
             "total_loss": loss,

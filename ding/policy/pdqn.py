@@ -8,6 +8,7 @@ import torch
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import IModelWrapper, model_wrap
+from ding.model.template.pdqn import PDQN
 from ding.policy._learning.critics import others
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.q_values import QLoss, greedy, mean_of, of_action
@@ -88,13 +89,15 @@ class PDQNPolicy(Policy):
         "cont_optimizer": "_cont_optimizer",
     }
 
+    _model: PDQN
+
     def default_model(self) -> tuple[str, list[str]]:
         """``pdqn`` of :mod:`ding.model.template.pdqn`."""
         return "pdqn", ["ding.model.template.pdqn"]
 
     def _init_learn(self) -> None:
         cfg = self._cfg
-        model: Any = self._model
+        model = self._model
         self._gamma, self._nstep = float(cfg.discount_factor), cfg.nstep
         self._discrete = torch.nn.ModuleList([model.dis_head, model.encoder[0]])
         self._continuous = torch.nn.ModuleList([model.cont_head, model.encoder[1]])
@@ -142,7 +145,7 @@ class PDQNPolicy(Policy):
 
     def _value_loss(self, batch: Mapping[str, Any]) -> QLoss:
         """``mean (Q(s, k, x) - R)^2`` with ``R = r + discount Q'(s', argmax_k Q(s', k, x(s')), x(s'))``."""
-        network: Any = self._model
+        network = self._model
         next_obs, action = batch["next_obs"], batch["action"]
         with torch.no_grad():
             args = network(next_obs, mode="compute_continuous")["action_args"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ding.model.template.wqmix import WQMix
 from ding.policy._learning.q_values import greedy
 from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG
 from ding.policy.qmix import QMIXPolicy
@@ -43,6 +44,8 @@ class WQMIXPolicy(QMIXPolicy):
         "optimizer_star": "_optimizer_star",
     }
 
+    _model: WQMix
+
     def default_model(self) -> tuple[str, list[str]]:
         """``wqmix`` of :mod:`ding.model.template.wqmix`."""
         return "wqmix", ["ding.model.template.wqmix"]
@@ -55,7 +58,7 @@ class WQMIXPolicy(QMIXPolicy):
     def _init_learn(self) -> None:
         super()._init_learn()
         learn = self._cfg.learn
-        model: Any = self._model
+        model = self._model
         self._plain = torch.nn.ModuleList([model._q_network, model._mixer])
         self._star = torch.nn.ModuleList([model._q_network_star, model._mixer_star])
         self._optimizer, self._optimizer_star = (self._make_optimizer(part, 0.0) for part in (self._plain, self._star))

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from typing import Any
 
 from ding.config import (
     ConfigError,
@@ -15,7 +14,7 @@ from ding.config import (
 from ding.config.resolve import RENAMED_POLICIES
 from ding.entry.migrate.numbers import changed_numbers
 from ding.entry.migrate.script import Script
-from ding.entry.migrate.static import StaticDict, is_whole, known, module_values, sections
+from ding.entry.migrate.static import StaticDict, is_whole, known_section, module_values, sections
 from ding.utils.original_names import built_in_env_module
 
 # Modules that are not imported, as they are not of DI-engine.
@@ -75,9 +74,7 @@ def _rename_type(script: Script, policy: StaticDict) -> None:
 
 def _check(script: Script, main: StaticDict, create: StaticDict, system: object) -> None:
     """Compile the configs as a run would, without the modules of the user, and report what is wrong."""
-    plain_main: Any = known(main)
-    plain_create: Any = known(create)
-    plain_system: Any = known(system)
+    plain_main, plain_create = known_section(main), known_section(create)
     own = False
     for section in filter(lambda each: isinstance(each, dict), plain_create.values()):
         names = [str(name) for name in section.get("import_names", [])]
@@ -85,7 +82,7 @@ def _check(script: Script, main: StaticDict, create: StaticDict, system: object)
         own = own or len(section["import_names"]) < len(names)
     try:
         if isinstance(system, StaticDict):
-            compile_config_parallel(plain_main, plain_create, plain_system, save_cfg=False, strict=True)
+            compile_config_parallel(plain_main, plain_create, known_section(system), save_cfg=False, strict=True)
         else:
             compile_config(plain_main, create_cfg=plain_create, auto=True, save_cfg=False, strict=True)
     except UnknownKeyError as error:

@@ -38,13 +38,18 @@ def static_value(node: ast.expr) -> object:
     return _value(node, {})
 
 
-def known(value: object) -> object:
+def _known(value: object) -> object:
     """A copy of a value without what is not known."""
     if isinstance(value, StaticDict):
-        return {key: known(item) for key, item in value.items() if item is not UNKNOWN}
+        return known_section(value)
     if isinstance(value, list):
-        return [known(item) for item in value if item is not UNKNOWN]
+        return [_known(item) for item in value if item is not UNKNOWN]
     return value
+
+
+def known_section(section: StaticDict) -> dict[str, Any]:
+    """Return a copy of a section without what is not known."""
+    return {key: _known(item) for key, item in section.items() if item is not UNKNOWN}
 
 
 def is_whole(value: object) -> bool:

@@ -22,8 +22,7 @@ def for_roles(*roles: str) -> Callable[[F], F]:
 
     def decorate(factory: F) -> F:
         if isinstance(factory, type):
-            gated: Any = _made_where(factory, lambda: plays(*roles))
-            return cast(F, gated)
+            return cast(F, _made_where(cast(type[Any], factory), lambda: plays(*roles)))
 
         @functools.wraps(factory)
         def make(*args: Any, **kwargs: Any) -> object:

@@ -107,6 +107,8 @@ def prepare(name: str, folder: Path, max_env_step: int, max_train_iter: int) -> 
         words = command(expert, 0, f"{expert}_seed0", max_env_step, max_train_iter)
         subprocess.run(words, cwd=folder, check=True)
     script = config_file(name) if mode == "serial_trex" or name == "cartpole_bc" else None
+    if name.startswith("word_match_"):
+        script = CONFIGS / "text/make_small_encoder.py"
     if mode in ("serial_offline", "serial_bc") and script is None:
         script = config_file(DATA[name.partition("_")[0]])
     if script is not None and not (folder / (made := f"{script.stem}.made")).exists():

@@ -1,10 +1,18 @@
 """The language model that scores texts: golden vectors with a stand-in, and a small BERT of random weights."""
 
+import json
+import runpy
+from pathlib import Path
+
 import pytest
 import torch
 
+import ding
+from ding.entry import serial_pipeline_onpolicy
+from ding.envs.zoo.word_match_env import WORDS
 from ding.model import LanguageTransformer
 from ding.model.template import language_transformer
+from ding.model.template.language_transformer import make_small_encoder
 from tests.model.language_stand_in import fill, stand_ins
 
 TEXTS, CANDIDATES = ["abc", "hello"], ["ab", "c", "xyz"]
@@ -67,17 +75,32 @@ def test_wrong_calls_are_named(monkeypatch):
 
 
 def test_a_small_local_bert(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "how", "many", "apples", "pears"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    config = transformers.BertConfig(
-        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
-    )
-    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
-    transformers.BertForTokenClassification(config).save_pretrained(tmp_path)
-    model = LanguageTransformer(str(tmp_path), add_linear=True, embedding_size=8, freeze_encoder=False).eval()
+    pytest.importorskip("transformers")
+    state = torch.get_rng_state()
+    folder = make_small_encoder(str(tmp_path / "encoder"), ["how", "many", "apples", "pears"], width=16)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert make_small_encoder(folder, ["others"]) == folder
+    model = LanguageTransformer(folder, add_linear=True, embedding_size=8, freeze_encoder=False).eval()
     output = model(["how many apples", "pears"], ["apples", "how many pears"], mode="compute_actor_critic")
     assert output["logit"].shape == (2, 2)
     assert output["value"].shape == (2, 1)
     alone = model(["pears"], ["apples", "how many pears"])["logit"]
     torch.testing.assert_close(alone[0], output["logit"][1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["pg", "awr"])
+def test_the_toy_text_task_by_its_config(kind, tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    make_small_encoder("small_encoder", WORDS)
+    config = Path(ding.__file__).parents[1] / f"configs/text/word_match_prompt_{kind}_config.py"
+    serial_pipeline_onpolicy(str(config), seed=0, max_env_step=256)
+    result = json.loads((tmp_path / f"word_match_prompt_{kind}_seed0/result.json").read_text(encoding="utf-8"))
+    assert result["env_step"] >= 256
+
+
+@pytest.mark.parametrize("loss", ["grpo", "rloo"])
+def test_the_example_of_grpo_learns(loss):
+    pytest.importorskip("transformers")
+    example = runpy.run_path(str(Path(ding.__file__).parents[1] / "examples/grpo.py"))
+    assert example["main"](loss, iterations=20) > 0.3

@@ -1,10 +1,13 @@
 """Policies that choose examples for a prompt: learn steps against DI-engine's numbers, and what is refused."""
 
+import json
+
 import pytest
 import torch
 from easydict import EasyDict
 
 from ding.data import EnvBatch, TransitionBatch
+from ding.entry import serial_pipeline_onpolicy
 from ding.policy import PromptAWRCommandModePolicy, create_policy, get_policy_cls
 from ding.policy.errors import PolicyDataError
 from ding.utils import deep_merge_dicts, set_pkg_seed
@@ -147,3 +150,26 @@ def test_what_is_refused_is_named():
     with pytest.raises(NotImplementedError, match="ignore_done"):
         make("prompt_awr", learn={"ignore_done": True}).collect_mode.get_train_sample(transitions())
     assert issubclass(PromptAWRCommandModePolicy, get_policy_cls(EasyDict(type="prompt_awr")))
+
+
+@pytest.mark.parametrize("kind", ["prompt_pg", "prompt_awr"])
+def test_a_run_of_the_pipeline(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = {
+        "exp_name": "run",
+        "env": {"collector_env_num": 3, "evaluator_env_num": 2, "n_evaluator_episode": 4, "stop_value": 2},
+        "policy": {
+            "cuda": False,
+            "shot_number": 2,
+            "model": {"model_name": "none", "add_linear": True, "embedding_size": 4, "hidden_dim": 6},
+            "learn": {"batch_size": 8},
+            "collect": {"n_sample": 12},
+        },
+    }
+    create = {"env": {"type": "word_match"}, "env_manager": {"type": "base"}, "policy": {"type": kind}}
+    with stand_ins():
+        serial_pipeline_onpolicy((EasyDict(config), EasyDict(create)), seed=0, max_env_step=36)
+    result = json.loads((tmp_path / "run/result.json").read_text(encoding="utf-8"))
+    assert result["env_step"] >= 36
+    assert 0.0 <= result["eval_value"] <= 1.0
+    assert result["train_iter"] > 0

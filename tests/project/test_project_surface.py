@@ -99,8 +99,8 @@ def test_names_resolve(module) -> None:
     ("module", "name", "hint"),
     [
         ("ding.policy", "DQNPolcy", "; did you mean 'DQNPolicy'"),
-        ("ding.model", "HPT", ""),
-        ("ding.model.template", "HPT", ""),
+        ("ding.model", "SomeNetwork", ""),
+        ("ding.model.template", "SomeNetwork", ""),
         ("ding.worker.learner", "SomeLearner", ""),
     ],
 )

@@ -28,6 +28,7 @@ MODULES = {
     "petting_zoo": "petting_zoo_env",
     "point_mass": "point_mass_env",
     "taxi": "taxi_env",
+    "word_match": "word_match_env",
 }
 """Type -> the module of this package that registers it."""
 

@@ -1,5 +1,7 @@
 """A language model that scores texts: which of the candidates fits a text best (extra ``llm``)."""
 
+import os
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +12,13 @@ from ding.utils import MODEL_REGISTRY, MissingExtraError, install_line
 from ding.utils.names import did_you_mean
 
 try:
-    from transformers import AutoModelForTokenClassification, AutoTokenizer
+    from transformers import (
+        AutoModelForTokenClassification,
+        AutoTokenizer,
+        BertConfig,
+        BertForTokenClassification,
+        BertTokenizer,
+    )
 except ImportError:
     AutoModelForTokenClassification = AutoTokenizer = None
 
@@ -96,3 +104,48 @@ class LanguageTransformer(nn.Module):
         if self.norm is not None:
             embedding = self.norm(embedding)
         return embedding if self.linear is None else self.linear(embedding)
+
+
+def make_small_encoder(folder: str, words: Sequence[str], width: int = 32, layers: int = 1) -> str:
+    """Write a tokenizer of whole words and a small encoder with random weights, for tests and toy tasks.
+
+    The weights are those of torch's generator, which is left as it was. A folder that exists stays as it is.
+
+    Args:
+        folder: where they go.
+        words: the vocabulary; other words are unknown.
+        width: size of an embedding, a multiple of 4.
+        layers: layers of the encoder.
+
+    Returns:
+        The absolute path of the folder, a ``model_name`` of :class:`LanguageTransformer`.
+
+    Raises:
+        MissingExtraError: ``transformers`` is not installed.
+    """
+    path = os.path.abspath(folder)
+    if os.path.exists(path):
+        return path
+    if AutoTokenizer is None:
+        raise MissingExtraError(f"an encoder needs 'transformers'; install it with: {install_line('llm')}")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=2 * width,
+        max_position_embeddings=64,
+    )
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as scratch, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = os.path.join(scratch, "encoder")
+        os.mkdir(made)
+        with open(os.path.join(made, "vocab.txt"), "w", encoding="utf-8") as file:
+            file.write("\n".join(vocabulary))
+        BertTokenizer(os.path.join(made, "vocab.txt")).save_pretrained(made)
+        BertForTokenClassification(config).save_pretrained(made)
+        # The folder appears whole, and of several processes that make it one is the first.
+        if not os.path.exists(path):
+            os.rename(made, path)
+    return path

@@ -5,11 +5,13 @@ What the world model and the evaluator are asked counts env steps, not train ite
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, cast
 
 from easydict import EasyDict
+from gymnasium import spaces
 
 from ding.config import ConfigValueError
 from ding.data.roles import Samples, StateDict, Writer
@@ -19,6 +21,9 @@ from ding.envs import get_vec_env_setting
 from ding.utils import deep_merge_dicts, get_rank
 from ding.worker import ElasticReplayBuffer, create_buffer, get_buffer_cls
 from ding.world_model import DreamWorldModel, DynaWorldModel, WorldModel, create_world_model
+
+# Keys of the sizes of latent states, in `policy.model` and `world_model.model`.
+_LATENT_SIZES = ("dyn_stoch", "dyn_deter", "dyn_discrete")
 
 
 class SequenceModel(Protocol):
@@ -56,6 +61,37 @@ def world_model_of(parts: SerialParts, env_setting: EnvSetting | None, kind: Cal
     if isinstance(kind, type) and not isinstance(model, kind):
         raise ConfigValueError(
             f"create_config.world_model.type: {cfg.world_model.type!r} is no {kind.__name__}, which this pipeline needs"
+        )
+    return model
+
+
+def sequence_model_of(parts: SerialParts, env_setting: EnvSetting | None) -> WorldModel:
+    """Return a new world model in whose latent states the policy acts; see :func:`world_model_of`.
+
+    Raises:
+        ConfigValueError: the world model learns from no sequences, its sizes are not those of the policy, or its
+            actions not those of the env.
+    """
+    model: WorldModel = world_model_of(parts, env_setting, WorldModel)
+    if not hasattr(model, "should_pretrain"):
+        raise ConfigValueError(
+            f"create_config.world_model.type: {parts.cfg.world_model.type!r} does not learn latent states from "
+            "sequences, which this pipeline needs (it has no should_pretrain): use 'dreamer'"
+        )
+    network, sizes = parts.policy.collect_mode.get_attribute("model"), model.cfg.model
+    defaults = inspect.signature(type(network)).parameters
+    for key, other in {**{key: key for key in _LATENT_SIZES}, "action_shape": "action_size"}.items():
+        if key in defaults and other in sizes:
+            own = parts.cfg.policy.model.get(key, defaults[key].default)
+            if own != sizes[other]:
+                raise ConfigValueError(
+                    f"policy.model.{key} is {own}, but world_model.model.{other} is {sizes[other]}: they must be equal"
+                )
+    kind = "discrete" if isinstance(parts.collector_env.action_space, spaces.Discrete) else "continuous"
+    if sizes.get("action_type", kind) != kind:
+        raise ConfigValueError(
+            f"world_model.model.action_type is {sizes.action_type!r}, but the env has {kind} actions: "
+            f"{parts.collector_env.action_space}"
         )
     return model
 

@@ -9,7 +9,7 @@ import torch
 
 from ding.config import compile_config
 from ding.config.sections import dig
-from ding.entry.pipelines.imagination_path import DreamerPath, DreamPath, DynaPath, world_model_of
+from ding.entry.pipelines.imagination_path import DreamerPath, DreamPath, DynaPath, sequence_model_of, world_model_of
 from ding.entry.pipelines.imagination_path import create_img_buffer as create_img_buffer
 from ding.entry.serial.arguments import InputConfig, RunArguments, called_as, learning
 from ding.entry.serial.parts import EnvSetting, env_class, serial_parts
@@ -73,7 +73,7 @@ def serial_pipeline_dreamer(arguments: RunArguments) -> Policy:
     ``ding.entry.serial_entry.serial_pipeline``.
     """
     with opened_run(arguments) as run, run.parts() as parts:
-        model = world_model_of(parts, arguments.env_setting, WorldModel)
+        model = sequence_model_of(parts, arguments.env_setting)
         run.train(parts, DreamerPath(parts, run.interruptible, model), "serial_dreamer")
         return parts.policy
 

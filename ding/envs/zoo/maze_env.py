@@ -149,20 +149,21 @@ class Maze(BaseEnv):
     """Walk from a random cell of a maze to another one, its goal.
 
     The observation is int64 ``(size, size, 3)`` with planes of walls, goal and agent, or float32 ``(3 * size * size,)``
-    with ``flat_obs``. The four actions are down, right, up and left; walls stop. The reward is 1 at the goal, which
-    ends the episode, else 0. After ``max_step`` steps the episode is truncated.
+    with ``flat_obs``, or with ``pixels`` an image of these planes as colours, uint8 ``(3, pixels, pixels)``. The four
+    actions are down, right, up and left; walls stop. The reward is 1 at the goal, which ends the episode, else 0. After
+    ``max_step`` steps the episode is truncated.
 
     With ``dynamic_seed=False`` every episode is in the maze of the seed, with it each in another one.
 
     Args:
         cfg: ``size`` (cells along an axis with the walls around, 16 by default), ``flat_obs`` (False by default),
-            ``max_step`` (100 by default) and ``wall_type``: ``'tunnel'`` (the default; 2 wide, with circles),
-            ``'tree'`` (tunnels 1 wide, one way between any two cells), ``'none'`` (walls around only), or
-            ``'blocks:<n>'`` (n blocks, which may cut the goal off).
+            ``pixels`` (side of the image; None, the default, for none), ``max_step`` (100 by default) and
+            ``wall_type``: ``'tunnel'`` (the default; 2 wide, with circles), ``'tree'`` (tunnels 1 wide, one way between
+            any two cells), ``'none'`` (walls around only), or ``'blocks:<n>'`` (n blocks, which may cut the goal off).
 
     Raises:
         ValueError: ``wall_type`` is unknown, ``size`` is too small for it (tunnels need 7, trees 5, others 4), or
-            ``max_step`` is below 1.
+            ``max_step`` is below 1, or ``pixels`` below ``size``.
     """
 
     def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
@@ -176,8 +177,15 @@ class Maze(BaseEnv):
                 f"found {self._size}, {self._max_step}"
             )
         self._flat = bool(cfg.get("flat_obs", False))
-        shape, dtype = ((3 * self._size**2,), np.float32) if self._flat else ((self._size, self._size, 3), np.int64)
-        self.observation_space = gymnasium.spaces.Box(0, 1, shape, dtype)
+        self._pixels: int | None = cfg.get("pixels")
+        if self._pixels is not None and self._pixels < self._size:
+            raise ValueError(f"env.pixels must be at least env.size, found {self._pixels} and {self._size}")
+        if self._flat:
+            self.observation_space = gymnasium.spaces.Box(0, 1, (3 * self._size**2,), np.float32)
+        elif self._pixels is not None:
+            self.observation_space = gymnasium.spaces.Box(0, 255, (3, self._pixels, self._pixels), np.uint8)
+        else:
+            self.observation_space = gymnasium.spaces.Box(0, 1, (self._size, self._size, 3), np.int64)
         self.action_space = gymnasium.spaces.Discrete(len(_MOVES))
         self.reward_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
         self._seed: int | None = None
@@ -274,6 +282,10 @@ class Maze(BaseEnv):
 
     def _obs(self) -> np.ndarray:
         planes = self.process_states(self._cell, self.get_maze_map())
+        if self._pixels is not None and not self._flat:
+            cells = np.arange(self._pixels) * self._size // self._pixels
+            image = 255 * planes[cells][:, cells].transpose(2, 0, 1)
+            return np.asarray(image, dtype=np.uint8)
         return planes.reshape(-1).astype(np.float32) if self._flat else planes
 
     def random_action(self) -> np.ndarray:

@@ -72,6 +72,8 @@ class DREAMERPolicy(Policy):
             # (float) Limit of the norm of each gradient.
             "grad_clip": 100,
             "learning_rate": 3e-5,
+            # (int) Kept for configs of other policies: `world_model.train_freq` says how often it learns.
+            "update_per_collect": 1,
             # (int) Number and length of the sequences in a batch.
             "batch_size": 16,
             "batch_length": 64,

@@ -138,3 +138,16 @@ def test_observations_are_made_of_a_map_and_a_cell():
     path = get_vi_sequence(env, obs)[1]
     assert (path[0][0].numpy() == obs).all()
     assert env.step(path[0][1]).obs[..., 2].argmax() == path[1][0][..., 2].argmax()
+
+
+def test_images_of_a_maze():
+    env, image = made(2, size=5, wall_type="tree"), made(2, size=5, wall_type="tree", pixels=16)
+    planes, pixels = env.reset(), image.reset()
+    assert image.observation_space.contains(pixels)
+    assert (pixels.shape, pixels.dtype) == ((3, 16, 16), np.uint8)
+    # The middle of each cell, and all of a colour or nothing.
+    middles = [1, 4, 8, 11, 14]
+    assert (np.moveaxis(planes, -1, 0) * 255 == pixels[:, middles][:, :, middles]).all()
+    assert set(np.unique(pixels)) == {0, 255}
+    with pytest.raises(ValueError, match=r"env.pixels must be at least env.size, found 4 and 5"):
+        made(0, size=5, wall_type="tree", pixels=4)

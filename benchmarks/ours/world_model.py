@@ -74,8 +74,9 @@ def make_model(args: argparse.Namespace) -> Any:
         "state_size": args.state, "action_size": args.action, "batch_size": args.batch, "use_decay": True,
     }  # fmt: skip
     entry = {"type": "mbpo", "import_names": ["ding.world_model.mbpo"]}
+    compiled = {"compile": True} if args.compile else {}
     defaults = get_world_model_cls(EasyDict(entry)).default_config()
-    cfg = EasyDict(deep_merge_dicts(defaults, {**entry, "cuda": False, "model": sizes}))
+    cfg = EasyDict(deep_merge_dicts(defaults, {**entry, "cuda": False, **compiled, "model": sizes}))
     return create_world_model(cfg, Env(), Writer())
 
 
@@ -83,17 +84,22 @@ def build() -> Side:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("state", "action", "members", "hidden", "batch", "rows"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--compile", type=int, default=0, help="1: this project's steps are compiled")
     args = parser.parse_args()
     check_import()
     torch.manual_seed(0)
     np.random.seed(0)
-    network = make_model(args).ensemble_model
+    learner = make_model(args)
+    network = learner.ensemble_model
     x, y = (torch.randn(args.members, args.batch, size) for size in (args.state + args.action, args.state + 1))
     steps = {"steps": 0, "trained": 0}
 
     def step() -> None:
-        mean, logvar = network(x, ret_log_var=True)
-        network.train(network.loss(mean, logvar, y)[0])
+        if args.compile:
+            learner.training_steps(network, {"inputs": x, "labels": y}, repeated=True)
+        else:
+            mean, logvar = network(x, ret_log_var=True)
+            network.train(network.loss(mean, logvar, y)[0])
         steps["steps"] += 1
 
     buffer = Buffer(transitions(args.rows, args.state, args.action))
@@ -109,6 +115,9 @@ def build() -> Side:
 
         model.ensemble_model.train = counted
         model.train(buffer, 1000, 0)
+        if args.compile:
+            # The last steps of the epochs are eager.
+            steps["trained"] += model.training_steps.graphs.num_runs
 
     ops = {
         "step": Op(step, lambda: {"steps": steps["steps"]}),

@@ -21,8 +21,9 @@ import torch
 from torch import nn
 
 from ding.model import IModelWrapper
-from ding.policy._learning.compiled_graphs import CompiledGraph, CompiledGraphs, form_of, leaves_of, with_leaves
 from ding.policy._learning.update import read_out
+from ding.policy.errors import PolicyConfigError
+from ding.torch_utils.graph.compiled_graphs import CompiledGraph, CompiledGraphs, form_of, leaves_of, with_leaves
 from ding.torch_utils.graph.recordable_optimizer import RecordableOptimizer
 from ding.torch_utils.graph.recording import Graph, record
 from ding.utils.nested import is_ignored_key
@@ -67,7 +68,9 @@ class CompiledUpdates:
         self._asked = False
         self._num_weights = 0
         #: What was compiled.
-        self.graphs = CompiledGraphs("policy.learn.compile", setting, f"{type(policy).__name__} learns")
+        self.graphs = CompiledGraphs(
+            "policy.learn.compile", setting, f"{type(policy).__name__} learns", PolicyConfigError
+        )
         if setting and policy._get_attribute("multi_gpu"):
             self.graphs.give_up("gradients of several processes are averaged")
         elif setting and learn.get("amp"):

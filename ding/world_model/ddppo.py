@@ -10,7 +10,7 @@ import torch
 
 from ding.data.roles import Buffer, StateDict, Writer
 from ding.utils import WORLD_MODEL_REGISTRY
-from ding.world_model.mbpo import MBPOWorldModel
+from ding.world_model.mbpo import MBPOWorldModel, More
 from ding.world_model.model.ensemble import EnsembleModel, StandardScaler
 
 # Distances of so many rows to all others are in memory at a time.
@@ -18,11 +18,33 @@ _ROWS = 1024
 
 
 class EnsembleGradientModel(EnsembleModel):
-    """An ensemble that learns with a regulariser."""
+    """An ensemble that learns with a regulariser.
+
+    Attributes:
+        reg: its weight in :meth:`update`.
+    """
+
+    reg = 1.0
 
     def train(self, loss: torch.Tensor | bool = True, loss_reg: torch.Tensor | float = 0.0, reg: float = 1.0) -> Any:
         """Make one step of Adam on ``loss + reg * loss_reg``; a bool switches the mode, as ``nn.Module.train`` does."""
         return super().train(loss if isinstance(loss, bool) else loss + reg * loss_reg)
+
+    def update(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Make one training step on ``inputs`` and ``labels`` and on derivatives.
+
+        At ``pool`` ``[E, n, D]`` the change of the labels along the ways to K neighbours, ``ways`` ``[E, n, K, D]``,
+        shall be ``changes`` ``[E, n, K, L]``.
+
+        Returns:
+            ``mse_loss``, and ``grad_loss``, the mean square of what is lacking, 0-d.
+        """
+        mean, logvar = self(batch["inputs"], ret_log_var=True)
+        loss, mse = self.loss(mean, logvar, batch["labels"])
+        lacking = batch["changes"] - self.derivative(batch["pool"], batch["ways"])
+        loss_reg = lacking.square().sum(0).mean()
+        self.train(loss, loss_reg, self.reg)
+        return {"mse_loss": mse.detach().mean(), "grad_loss": loss_reg.detach()}
 
 
 @WORLD_MODEL_REGISTRY.register("ddppo")
@@ -70,6 +92,8 @@ class DDPPOWorldMode(MBPOWorldModel):
         self.train_freq_gradient_model = int(model.train_freq_gradient_model)
         self.last_train_step_gradient_model = 0
         self.serial_calc_nn = False
+        if self.gradient_model is not None:
+            self.gradient_model.reg = self.reg
         self._reference_numerics = bool(model.reference_numerics)
 
     def _make_networks(self) -> None:
@@ -118,17 +142,15 @@ class DDPPOWorldMode(MBPOWorldModel):
             size = min(count, self.neighbor_pool_size)
             newest: Any = env_buffer
             pool = self._table(newest.sample(size, train_iter, sample_range=slice(-size, None)))
-            regulariser = self._regulariser(self.gradient_model, *pool)
-            self.elite_model_idxes_gradient_model, numbers = self._fit(self.gradient_model, inputs, labels, regulariser)
+            derivatives = self._derivatives(*pool)
+            self.elite_model_idxes_gradient_model, numbers = self._fit(self.gradient_model, inputs, labels, derivatives)
             self._log("gradient_model/", numbers, envstep)
             self.last_train_step_gradient_model = envstep
         self.last_train_step = envstep
         return None
 
-    def _regulariser(
-        self, network: EnsembleGradientModel, inputs: torch.Tensor, labels: torch.Tensor
-    ) -> Callable[[int, torch.Tensor], dict[str, torch.Tensor]]:
-        """What makes the steps of the gradient model, for a pool of P inputs ``[P, D]`` and labels ``[P, L]``."""
+    def _derivatives(self, inputs: torch.Tensor, labels: torch.Tensor) -> More:
+        """Fields of the batches of the gradient model, from a pool of P inputs ``[P, D]`` and labels ``[P, L]``."""
         neighbors = torch.from_numpy(get_neighbor_index(inputs.cpu().numpy(), self.k)).to(inputs.device)
         # The networks predict changes of the state. DI-engine compares these with derivatives of the next state.
         identity = torch.zeros(inputs.shape[1], labels.shape[1], device=inputs.device)
@@ -137,20 +159,17 @@ class DDPPOWorldMode(MBPOWorldModel):
         too_much = (inputs[neighbors] - inputs.unsqueeze(1)) @ identity
         inputs = self.scaler.transform(inputs)
         ways, changes = (part[neighbors] - part.unsqueeze(1) for part in (inputs, labels))
+        changes = changes - too_much
         members, orders = self.ensemble_size, torch.zeros(0, dtype=torch.int64)
 
-        def step(start: int, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+        def fields(start: int) -> dict[str, torch.Tensor]:
             nonlocal orders
             if start == 0:
                 orders = torch.rand(members, len(inputs), device=inputs.device).argsort(1)
             rows = orders[:, self._pool_rows(start, len(inputs))]
-            # Squares of what the derivative along the way to a neighbour lacks to the change of the labels.
-            lacking = changes[rows] - too_much[rows] - network.derivative(inputs[rows], ways[rows])
-            loss_reg = lacking.square().sum(0).mean()
-            network.train(loss, loss_reg, self.reg)
-            return {"grad_loss": loss_reg.detach()}
+            return {"pool": inputs[rows], "ways": ways[rows], "changes": changes[rows]}
 
-        return step
+        return fields
 
     def _pool_rows(self, start: int, size: int) -> torch.Tensor:
         """Which of the pool's rows belong to the batch that begins at row ``start``: int64 ``[n]``."""

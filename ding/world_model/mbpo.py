@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -15,9 +15,12 @@ from ding.data.roles import Buffer, Samples, StateDict, Writer
 from ding.utils import WORLD_MODEL_REGISTRY, write_scalars
 from ding.world_model.base_world_model import HybridWorldModel
 from ding.world_model.model.ensemble import EnsembleModel, StandardScaler
+from ding.world_model.model.steps import TrainingSteps
 
 # A member has improved where its held-out error fell by more than this share.
 _IMPROVEMENT = 0.01
+
+More = Callable[[int], dict[str, torch.Tensor]]
 
 
 @runtime_checkable
@@ -42,11 +45,14 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
     Attributes:
         ensemble_model: the networks.
         scaler: scales their inputs.
+        training_steps: makes their training steps, eager or compiled.
     """
 
     _elites: torch.Tensor
 
     config: ClassVar[dict[str, Any]] = {
+        # (bool, 'auto' or 'record') Whether training steps are compiled, as those of `policy.learn.compile`.
+        "compile": False,
         "model": {
             # (int) Number of networks.
             "ensemble_size": 7,
@@ -101,6 +107,9 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         # A buffer that no state dict has, so that a compiled update of a policy finds the elites of today in it.
         self.register_buffer("_elites", torch.zeros(0, dtype=torch.int64), persistent=False)
         self._make_networks()
+        self.training_steps = TrainingSteps(self.cfg.compile, type(self).__name__)
+        for network in self._networks().values():
+            self.training_steps.prepare(network)
 
     def _make_networks(self) -> None:
         self.ensemble_model = self._network(EnsembleModel)
@@ -239,12 +248,12 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         return torch.cat([obs, action], 1), torch.cat([reward[:, :1], next_obs - obs], 1)
 
     def _fit(
-        self, network: EnsembleModel, inputs: torch.Tensor, labels: torch.Tensor, regulariser: Any = None
+        self, network: EnsembleModel, inputs: torch.Tensor, labels: torch.Tensor, more: More | None = None
     ) -> tuple[list[int], dict[str, torch.Tensor]]:
         """Train a network, and return its elites and what to log. The scaler is fitted to the inputs before.
 
         Args:
-            regulariser: makes the steps, see :meth:`_epoch`.
+            more: further fields of a batch, see :meth:`_epoch`.
         """
         held_out = int(len(inputs) * self.holdout_ratio)
         if not 1 <= held_out < len(inputs):
@@ -259,7 +268,7 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         epochs_since_update = epochs = 0
         while epochs == 0 or (epochs < self.max_epochs and epochs_since_update <= self.max_epochs_since_update):
             epochs += 1
-            numbers = self._epoch(network, inputs[held_out:], labels[held_out:], regulariser)
+            numbers = self._epoch(network, inputs[held_out:], labels[held_out:], more)
             errors = _errors(network, held_inputs, labels[:held_out])
             epochs_since_update = 0 if best.note(errors) else epochs_since_update + 1
         if not bool(torch.isfinite(errors).all()):
@@ -273,24 +282,24 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         return order[: self.elite_size].tolist(), numbers
 
     def _epoch(
-        self, network: EnsembleModel, inputs: torch.Tensor, labels: torch.Tensor, regulariser: Any
+        self, network: EnsembleModel, inputs: torch.Tensor, labels: torch.Tensor, more: More | None
     ) -> dict[str, torch.Tensor]:
         """Go through all rows once, each network in an order of its own; returns means to log.
 
         Args:
-            regulariser: ``regulariser(start, loss)`` makes the step on the loss of the batch that begins at row
-                ``start``, and returns further numbers; ``None``: the network makes it on the loss alone.
+            more: ``more(start)`` returns further fields, ``[E, n, ...]``, of the batch that begins at row ``start``.
         """
         table = torch.cat([inputs, labels], 1)
         orders = torch.rand(self.ensemble_size, len(table), device=table.device).argsort(1)
-        logs: list[dict[str, torch.Tensor]] = []
+        logs: list[Mapping[str, torch.Tensor]] = []
         for start in range(0, len(table), self.batch_size):
             rows = table[orders[:, start : start + self.batch_size]]
-            batch, targets = rows[..., : inputs.shape[1]], rows[..., inputs.shape[1] :]
-            mean, logvar = network(batch, ret_log_var=True)
-            loss, mse = network.loss(mean, logvar, targets)
-            more = network.train(loss) if regulariser is None else regulariser(start, loss)
-            logs.append({"mse_loss": mse.detach().mean(), **(more or {})})
+            batch = {"inputs": rows[..., : inputs.shape[1]], "labels": rows[..., inputs.shape[1] :]}
+            if more is not None:
+                batch |= more(start)
+            # The last batch of an epoch has another size in each training.
+            full = all(field.shape[1] == self.batch_size for field in batch.values())
+            logs.append(self.training_steps(network, batch, repeated=full))
         return {name: torch.stack([one[name] for one in logs]).mean() for name in logs[0]}
 
     def _log(self, prefix: str, numbers: Mapping[str, torch.Tensor], envstep: int) -> None:

@@ -264,7 +264,7 @@ def test_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again
 @pytest.mark.slow
 def test_auto_learns_eagerly_until_a_graph_is_ready(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("ding.policy._learning.compiled_graphs._AUTO_AFTER_S", 0.0)
+    monkeypatch.setattr("ding.torch_utils.graph.compiled_graphs._AUTO_AFTER_S", 0.0)
     eager, auto = make(False), make("auto")
     (batch,) = batches(1)
     updates = auto.learn_mode.get_attribute("compiled_updates").graphs

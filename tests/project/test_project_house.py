@@ -59,7 +59,7 @@ LAZY_MODULES = {
     ("ding/worker/learner/saving.py", "ding.policy"): "start-up time: only a checkpoint that does not fit needs it",
     ("ding/entry/distributed/replicas.py", "ding.worker"): "start-up time: only runs under an operator need it",
     ("ding/torch_utils/graph/recording.py", "torch"): "start-up time: few runs compile their updates",
-    ("ding/policy/_learning/compiled_graphs.py", "torch"): "start-up time: few runs compile their updates",
+    ("ding/torch_utils/graph/compiled_graphs.py", "torch"): "start-up time: few runs compile their updates",
     ("ding/interaction/base/http.py", "ding.interaction.base.server"): "start-up time: brings waitress",
     ("ding/interaction/base/http.py", "ding.interaction.base.tls_server"): "optional: the extra 'tls'",
     ("ding/interaction/base/http.py", "ding.interaction.base.wsgi"): "start-up time: brings Flask",

@@ -8,6 +8,7 @@ import torch
 
 from ding.world_model import create_world_model
 from ding.world_model.ddppo import EnsembleGradientModel, get_batch_jacobian, get_neighbor_index, tree_query
+from ding.world_model.model.steps import TrainingSteps
 from tests.world_model.golden import Env, InOrder, Scalars, fill, wave
 
 MODEL = {
@@ -98,6 +99,17 @@ def test_the_second_ensemble_has_a_schedule_of_its_own_and_both_resume(no_shuffl
     for name, value in first.state_dict().items():
         assert torch.equal(value, second.state_dict()[name]), name
     assert second.elite_model_idxes_gradient_model == first.elite_model_idxes_gradient_model
+
+
+def test_recorded_steps_are_those_of_eager_training(no_shuffling):
+    eager, recorded = (ddppo(max_epochs=2) for _ in range(2))
+    recorded.training_steps = TrainingSteps("record", "DDPPOWorldMode")
+    for model in (eager, recorded):
+        model.train(InOrder(14), 100, 0)
+    # Two epochs of two whole batches, for each ensemble.
+    assert recorded.training_steps.graphs.num_runs == 8
+    for name, value in eager.state_dict().items():
+        torch.testing.assert_close(recorded.state_dict()[name], value, rtol=1e-4, atol=1e-6)
 
 
 def test_all_networks_and_none_for_gradients():

@@ -9,6 +9,7 @@ import torch
 from ding.config import ConfigValueError
 from ding.world_model import create_world_model
 from ding.world_model.model.ensemble import EnsembleFC, EnsembleModel, StandardScaler
+from ding.world_model.model.steps import TrainingSteps
 from tests.world_model.golden import Env, InOrder, Scalars, fill, transitions, wave
 
 MODEL = {
@@ -148,6 +149,47 @@ def test_a_training_has_a_most_number_of_epochs(no_shuffling):
     assert len(steps) == 9
 
 
+@pytest.mark.parametrize("use_decay", [True, False])
+def test_recorded_steps_are_those_of_eager_training(no_shuffling, use_decay):
+    eager, recorded = (filled(use_decay=use_decay, max_epochs=4, max_epochs_since_update=9) for _ in range(2))
+    recorded.training_steps = TrainingSteps("record", "MBPOWorldModel")
+    for model in (eager, recorded):
+        model.train(InOrder(14), 100, 0)
+    # Four epochs of two whole batches; the last one of each has rows for an eager step only.
+    assert (eager.training_steps.graphs.num_runs, recorded.training_steps.graphs.num_runs) == (0, 8)
+    assert recorded.elite_model_idxes == eager.elite_model_idxes
+    for name, value in eager.state_dict().items():
+        torch.testing.assert_close(recorded.state_dict()[name], value, rtol=1e-4, atol=1e-6)
+    eager.load_run_state(copy.deepcopy(recorded.run_state()))
+    for model in (eager, recorded):
+        model.train(InOrder(14), 200, 0)
+    torch.testing.assert_close(recorded.ensemble_model(wave((3, 2, 4)))[0], eager.ensemble_model(wave((3, 2, 4)))[0])
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
+@pytest.mark.slow
+def test_compiled_steps_are_those_of_eager_training(no_shuffling, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    eager, compiled = (filled(max_epochs=4, max_epochs_since_update=9) for _ in range(2))
+    compiled.training_steps = TrainingSteps(True, "MBPOWorldModel")
+    for model in (eager, compiled):
+        model.train(InOrder(14), 100, 0)
+    assert compiled.training_steps.graphs.num_runs == 8
+    for name, value in eager.state_dict().items():
+        torch.testing.assert_close(compiled.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_without_a_compiler_learns_eagerly(no_shuffling, caplog, monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    cfg = {"type": "mbpo", "cuda": False, "compile": True, "model": {**MODEL, "max_epochs": 1}}
+    model = create_world_model(cfg, Env())
+    model.train(InOrder(12), 100, 0)
+    assert "world_model.compile: MBPOWorldModel learns eagerly: RuntimeError: there is no C++ compiler" in caplog.text
+    assert len(model.elite_model_idxes) == 2
+
+
 def test_a_model_resumes_its_training(no_shuffling):
     first, second = filled(), mbpo()
     first.train(InOrder(12), 100, 0)
@@ -163,6 +205,8 @@ def test_what_is_wrong_is_named():
     for key, value in (("state_size", None), ("reward_size", 2), ("elite_size", 4)):
         with pytest.raises(ConfigValueError, match=rf"world_model.model.{key}"):
             mbpo(**{key: value})
+    with pytest.raises(ConfigValueError, match=r"world_model\.compile must be one of .*'always'"):
+        create_world_model({"type": "mbpo", "cuda": False, "compile": "always", "model": MODEL}, Env())
     with pytest.raises(ConfigValueError, match=r"termination_fn\(next_obs\), which object lacks"):
         mbpo(env=object())
     with pytest.raises(ConfigValueError, match=r"holdout_ratio=0\.25 holds out 0 of 3"):

@@ -18,7 +18,8 @@ import torch
 from torch import nn
 
 from ding.model.wrapper.model_wrappers import BaseModelWrapper, IModelWrapper
-from ding.policy._learning.compiled_graphs import CompiledGraph, CompiledGraphs, leaves_of, with_leaves
+from ding.policy.errors import PolicyConfigError
+from ding.torch_utils.graph.compiled_graphs import CompiledGraph, CompiledGraphs, leaves_of, with_leaves
 from ding.torch_utils.graph.recording import Graph, NotRecordable, current_recording, record
 from ding.torch_utils.network.array_function import arrays_allowed, as_array_function
 from ding.utils.nested import iter_nested
@@ -52,7 +53,8 @@ def compile_acting(policy: ActingPolicy) -> None:
         outer = vars(policy).get(f"_{mode}_model")
         if mode not in policy._get_attribute("enable_field") or not setting or not isinstance(outer, IModelWrapper):
             continue
-        graphs = CompiledGraphs(f"policy.{mode}.compile", setting, f"{type(policy).__name__} acts ({mode})")
+        name = f"{type(policy).__name__} acts ({mode})"
+        graphs = CompiledGraphs(f"policy.{mode}.compile", setting, name, PolicyConfigError)
         if torch.device(policy._get_attribute("device")).type != "cpu":
             graphs.give_up("its network is not on the CPU")
             continue

@@ -98,14 +98,17 @@ def paired_runs(tensors: Iterable[torch.Tensor], others: Iterable[torch.Tensor])
     return pairs
 
 
+Part = tuple[int, torch.Tensor, list[torch.Tensor]]
+"""The number of a group of an optimiser, and a run of its parameters with their moments, all flat."""
+
+
 class FlatState(NamedTuple):
     """The parameters of an optimiser as runs, and where all that a step changes lay when these were found."""
 
     places: list[int]
     found: list[Run]
     """Empty where a step takes the parameters one by one."""
-    parts: list[tuple[torch.Tensor, list[torch.Tensor]]]
-    """Each run flat, with its moments."""
+    parts: list[Part]
 
     def gradients(self) -> list[torch.Tensor]:
         """The gradient of each run, flat; nothing where a parameter has none that is dense."""

@@ -7,7 +7,7 @@ torch's step but for rounding.
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
@@ -23,7 +23,7 @@ from ding.torch_utils._grad_guard import (
     limit_norm,
     total_norm,
 )
-from ding.torch_utils.graph.flat_parameters import FlatState, Run, places_of, runs
+from ding.torch_utils.graph.flat_parameters import FlatState, Part, Run, places_of, runs
 from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, stand_in
 from ding.torch_utils.graph.step_count import StepCount
 from ding.torch_utils.lr_scheduler import LinearDecay
@@ -171,7 +171,7 @@ class RecordableOptimizer(Optimizer):
             # Torch has less to do for a tensor than this has for a run.
             if len(found) <= len(params) // 4 and all(param.is_cpu for param in params):
                 self.lay_out()
-                parts = [(run.flat, [part.flat for part in self._moments_of(run)]) for run in found]
+                parts = [(0, run.flat, [part.flat for part in self._moments_of(run)]) for run in found]
                 return FlatState(places_of(params, self.state), found, parts)
         except (ValueError, NotRecordable):
             pass
@@ -191,34 +191,35 @@ class RecordableOptimizer(Optimizer):
         Raises:
             NotRecordable: the optimiser has a setting that is not supported here.
         """
-        (group,) = self.param_groups
-        own = runs(group["params"])
-        leaves = [stand_in(param) for run in own for param in run.members]
+        own = [(number, run) for number, group in enumerate(self.param_groups) for run in runs(group["params"])]
+        leaves = [stand_in(param) for _, run in own for param in run.members]
         try:
             grads = iter(torch.autograd.grad(loss, leaves))
         except RuntimeError as error:
             raise NotRecordable(f"the gradient of a loss: {error}") from error
         with torch.no_grad():
-            flat = [torch.cat([next(grads).reshape(-1) for _ in run.members]) for run in own]
-            parts = [(stand_in(run), [stand_in(part) for part in self._moments_of(run)]) for run in own]
+            flat = [torch.cat([next(grads).reshape(-1) for _ in run.members]) for _, run in own]
+            parts = [(group, stand_in(run), [stand_in(part) for part in self._moments_of(run)]) for group, run in own]
             return self._update_flat(parts, flat, max_grad_norm)
 
     def _update_flat(
         self,
-        parts: Iterable[tuple[torch.Tensor, Sequence[torch.Tensor]]],
+        parts: Iterable[Part],
         grads: list[torch.Tensor],
         max_grad_norm: float | None,
     ) -> torch.Tensor | None:
-        """Clip ``grads`` in place and change ``parts``, parameters with their moments, all flat; returns the norm."""
+        """Clip ``grads`` in place and change ``parts``; returns the norm."""
         norm = None if max_grad_norm is None else limit_norm(grads, max_grad_norm)
         if self._clip is not None and self._clip.kind == "value":
             for grad in grads:
                 grad.clamp_(-self._clip.limit, self._clip.limit)
         elif self._clip is not None:
             limit_norm(grads, self._clip.limit, self._clip.norm_type)
-        numbers = host_numbers(self._next_numbers, self._num_numbers)
-        for (param, moments), grad in zip(parts, grads):
-            self._record_update(param, grad, moments, numbers)
+        count = self._num_numbers
+        numbers = host_numbers(self._next_numbers, count * len(self.param_groups))
+        for (number, param, moments), grad in zip(parts, grads):
+            own = numbers[number * count : (number + 1) * count]
+            self._record_update(self.param_groups[number], param, grad, moments, own)
         return norm
 
     def lay_out(self) -> list[torch.Tensor]:
@@ -229,7 +230,7 @@ class RecordableOptimizer(Optimizer):
                 made different numbers of steps.
         """
         self._check_recordable()
-        params = self.param_groups[0]["params"]
+        params = [param for group in self.param_groups for param in group["params"]]
         if not self.is_laid_out():
             counts = {float(self.state[param]["step"]) if self.state[param] else 0.0 for param in params}
             if len(counts) > 1:
@@ -256,31 +257,35 @@ class RecordableOptimizer(Optimizer):
         guard = self._clip
         if not self._num_numbers:
             raise NotRecordable(f"steps of {type(self).__name__}")
-        if len(self.param_groups) > 1:
-            raise NotRecordable("an optimiser with several groups of parameters")
         if self._ignore is not None or (guard is not None and guard.kind not in ("value", "norm")):
             raise NotRecordable("gradients are ignored, or clipped by the moments of the optimiser")
         if self.skips_nonfinite:
             raise NotRecordable("learn.on_nonfinite='skip' looks at each gradient")
-        group = self.param_groups[0]
-        for name in self._unsupported:
-            if group.get(name):
-                raise NotRecordable(f"{type(self).__name__} with {name}={group[name]!r}")
+        for group in self.param_groups:
+            for name in self._unsupported:
+                if group.get(name):
+                    raise NotRecordable(f"{type(self).__name__} with {name}={group[name]!r}")
 
     def _moments_of(self, params: Run) -> list[Run]:
         return [one for name in self._moments for one in runs(self.state[param][name] for param in params.members)]
 
     def _next_numbers(self) -> Sequence[float]:
-        """Count a step, and return what :meth:`_record_update` needs to know of it."""
+        """Count a step, and return what :meth:`_record_update` needs to know of it, for one group after the other."""
         assert self._steps is not None  # laid out for the recording
-        return self._numbers_of(self._steps.next())
+        step = self._steps.next()
+        return [number for group in self.param_groups for number in self._numbers_of(group, step)]
 
-    def _numbers_of(self, step: float) -> Sequence[float]:
-        """What a step of this number, from 1 on, needs beside tensors."""
+    def _numbers_of(self, group: Mapping[str, Any], step: float) -> Sequence[float]:
+        """What a step of this number, from 1 on, on a group of parameters needs beside tensors."""
         raise NotImplementedError
 
     def _record_update(
-        self, param: torch.Tensor, grad: torch.Tensor, moments: Sequence[torch.Tensor], numbers: Sequence[Any]
+        self,
+        group: Mapping[str, Any],
+        param: torch.Tensor,
+        grad: torch.Tensor,
+        moments: Sequence[torch.Tensor],
+        numbers: Sequence[Any],
     ) -> None:
         """Change ``param`` and ``moments``, all flat ``[n]``, in place, by ``numbers`` of :meth:`_numbers_of`."""
 
@@ -311,15 +316,19 @@ class RecordableAdam(RecordableOptimizer):
     _num_numbers = 3
     _unsupported = ("maximize", "amsgrad")
 
-    def _numbers_of(self, step: float) -> Sequence[float]:
-        group = self.param_groups[0]
+    def _numbers_of(self, group: Mapping[str, Any], step: float) -> Sequence[float]:
         beta1, beta2 = group["betas"]
         return group["lr"] / (1 - beta1**step), (1 - beta2**step) ** -0.5, 1 - group["lr"] * group["weight_decay"]
 
     def _record_update(
-        self, param: torch.Tensor, grad: torch.Tensor, moments: Sequence[torch.Tensor], numbers: Sequence[Any]
+        self,
+        group: Mapping[str, Any],
+        param: torch.Tensor,
+        grad: torch.Tensor,
+        moments: Sequence[torch.Tensor],
+        numbers: Sequence[Any],
     ) -> None:
-        group, (average, square), (rate, correction, kept) = self.param_groups[0], moments, numbers
+        (average, square), (rate, correction, kept) = moments, numbers
         beta1, beta2 = group["betas"]
         if group["weight_decay"] and self._decoupled:
             param.mul_(kept)
@@ -340,13 +349,18 @@ class RecordableRMSprop(RecordableOptimizer):
     _num_numbers = 1
     _unsupported = ("maximize", "momentum", "centered")
 
-    def _numbers_of(self, step: float) -> Sequence[float]:
-        return (self.param_groups[0]["lr"],)
+    def _numbers_of(self, group: Mapping[str, Any], step: float) -> Sequence[float]:
+        return (group["lr"],)
 
     def _record_update(
-        self, param: torch.Tensor, grad: torch.Tensor, moments: Sequence[torch.Tensor], numbers: Sequence[Any]
+        self,
+        group: Mapping[str, Any],
+        param: torch.Tensor,
+        grad: torch.Tensor,
+        moments: Sequence[torch.Tensor],
+        numbers: Sequence[Any],
     ) -> None:
-        group, (square,), (rate,) = self.param_groups[0], moments, numbers
+        (square,), (rate,) = moments, numbers
         if group["weight_decay"]:
             grad = grad.add(param, alpha=group["weight_decay"])
         square.mul_(group["alpha"]).addcmul_(grad, grad, value=1 - group["alpha"])

@@ -6,6 +6,7 @@ Shapes: E members, B rows, D inputs (state and action), L labels (reward and cha
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,8 @@ from torch import nn
 from torch.nn import functional
 
 from ding.torch_utils import Adam
+from ding.torch_utils.graph.recordable_optimizer import record_step
+from ding.torch_utils.graph.recording import current_recording
 
 # A deviation below this one is that of a constant input, which is not scaled.
 _CONSTANT = 1e-12
@@ -184,7 +187,21 @@ class EnsembleModel(nn.Module):
         """Make one step of Adam on a loss; a bool switches the mode, as ``nn.Module.train`` does."""
         if isinstance(loss, bool):
             return super().train(loss)
+        if current_recording.get() is not None:
+            record_step(self.optimizer, loss, None)
+            return None
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
         return None
+
+    def update(self, batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Make one training step on ``inputs`` ``[E, B, D]``, scaled, and ``labels`` ``[E, B, L]``.
+
+        Returns:
+            ``mse_loss``, the mean squared error before the step, 0-d.
+        """
+        mean, logvar = self(batch["inputs"], ret_log_var=True)
+        loss, mse = self.loss(mean, logvar, batch["labels"])
+        self.train(loss)
+        return {"mse_loss": mse.detach().mean()}

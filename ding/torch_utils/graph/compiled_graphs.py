@@ -1,5 +1,6 @@
-"""Graphs of what a policy does with its networks, recorded and compiled: what learning
-(:mod:`ding.policy.compiled_updates`) and acting (:mod:`ding.policy._acting.compiled_acting`) have in common.
+"""Graphs of what is done with networks, recorded and compiled. Updates of policies
+(:mod:`ding.policy.compiled_updates`), acting (:mod:`ding.policy._acting.compiled_acting`) and the training of world
+models (:mod:`ding.world_model.mbpo`) share them.
 
 There is a graph for each form of what comes in. Where it is compiled in the background, its place is taken by eager
 calls until it is ready. What cannot be recorded or compiled runs eagerly, with one line that says why.
@@ -18,7 +19,6 @@ from typing import Any
 
 import torch
 
-from ding.policy.errors import PolicyConfigError
 from ding.torch_utils.graph.capture import CapturedFunction, captures_on
 from ding.torch_utils.graph.recordable_optimizer import without_denormals
 from ding.torch_utils.graph.recording import Graph, NotRecordable
@@ -42,20 +42,18 @@ Run = Callable[..., Any]
 
 
 class CompiledGraphs:
-    """The graphs of a policy for one purpose.
+    """The graphs of a policy or a world model for one purpose.
 
     Args:
         key: of the setting in the config, for messages.
         setting: its value.
         name: of what runs eagerly without graphs, for the line that says why.
-
-    Raises:
-        PolicyConfigError: an unknown setting.
+        error: class of the exception for an unknown setting.
     """
 
-    def __init__(self, key: str, setting: Any, name: str) -> None:
+    def __init__(self, key: str, setting: Any, name: str, error: type[Exception]) -> None:
         if setting not in _SETTINGS:
-            raise PolicyConfigError(f"{key} must be one of {_SETTINGS}, found {setting!r}")
+            raise error(f"{key} must be one of {_SETTINGS}, found {setting!r}")
         self._key, self._setting, self._name = key, setting, name
         self._graphs: dict[Any, CompiledGraph] = {}
         #: Seconds that were spent eagerly so far; ``'auto'`` waits for some.

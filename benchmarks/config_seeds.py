@@ -38,7 +38,13 @@ MODES = {
     "pendulum_sqil_sac": "serial_sqil",
 }
 # By type of the policy.
-POLICY_MODES = {"bc": "serial_bc", "td3_vae": "serial_td3_vae", "mbsac": "serial_dream", "stevesac": "serial_dream"}
+POLICY_MODES = {
+    "bc": "serial_bc",
+    "td3_vae": "serial_td3_vae",
+    "mbsac": "serial_dream",
+    "stevesac": "serial_dream",
+    "dreamer": "serial_dreamer",
+}
 # The experts that configs learn from: each lies in ``<its name>_seed0``.
 EXPERTS = {
     "cartpole_bc": "cartpole_dqn",

@@ -17,7 +17,7 @@ from ding.config.experiment_dir import unused_dir_removed
 from ding.data.roles import Samples
 from ding.entry.serial.arguments import InputConfig
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
-from ding.entry.serial.parts import EnvSetting, env_class, env_managers
+from ding.entry.serial.parts import EnvSetting, bind_world_model, env_class, env_managers
 from ding.entry.serial_entry import load_input, without_roles
 from ding.entry.view.experiment import eval_folder, experiment_of
 from ding.entry.view.failure import failures_logged
@@ -94,6 +94,7 @@ def evaluate(
             env.enable_save_replay(_folder_per_env(folder, env.env_num))
         SeedTree(cfg.seed).seed_process("evaluator", use_cuda=cfg.policy.cuda)
         policy = create_policy(cfg.policy, model=model, enable_field=["eval"])
+        bind_world_model(cfg, policy.eval_mode)
         load_weights(policy.eval_mode, state)
         evaluator = create_serial_evaluator(
             cfg.policy.eval.evaluator, env=env, policy=policy.eval_mode, exp_name=cfg.exp_name

@@ -8,7 +8,7 @@ from easydict import EasyDict
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch
 from ding.policy import create_policy, get_policy_cls
 from ding.policy.collect_memory import collect_memory, set_collect_memory
-from ding.policy.errors import PolicyUsageError
+from ding.policy.errors import PolicyStateError, PolicyUsageError
 from ding.utils import deep_merge_dicts
 from tests.policy.dreamer_world import DETER, DISCRETE, STOCH, World
 from tests.world_model.golden import wave
@@ -160,16 +160,28 @@ def test_a_saved_policy_goes_on_as_it_was():
     world = World()
     start = world.start()
     policy, other = make(world=world), make(world=world)
+    with torch.no_grad():
+        world.encoder.weight.mul_(2)
     for _ in range(3):
         policy.learn_mode.forward(start)
     state = policy.learn_mode.state_dict()
-    assert set(state) == {"model", "slow_value", "reward_ema", "optimizer_value", "optimizer_actor"}
+    assert set(state) == {"model", "slow_value", "reward_ema", "optimizer_value", "optimizer_actor", "world_model"}
     other.learn_mode.load_state_dict(state)
     results = []
     for one in (policy, other):
         torch.manual_seed(0)
         results.append(one.learn_mode.forward(start))
     assert results[0] == results[1]
+    # It acts in the world model that it learned in.
+    acting = make()
+    acting.eval_mode.load_state_dict(state)
+    outputs = []
+    for one in (policy, acting):
+        torch.manual_seed(0)
+        outputs.append(one.eval_mode.forward(observations([0, 1])).columns["action"])
+    assert torch.equal(*outputs)
+    with pytest.raises(PolicyStateError, match="has no 'world_model'"):
+        acting.eval_mode.load_state_dict({"model": state["model"]})
     # A checkpoint of DI-engine has neither slow critic nor range of returns.
     other.learn_mode.load_state_dict({key: state[key] for key in ("model", "optimizer_value", "optimizer_actor")})
     slow = other.learn_mode.state_dict()["slow_value"]

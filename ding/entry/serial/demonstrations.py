@@ -12,7 +12,7 @@ from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data.roles import EnvManager, StateDict
-from ding.entry.serial.parts import Collector
+from ding.entry.serial.parts import Collector, bind_world_model
 from ding.entry.view.experiment import best_checkpoint
 from ding.policy import CommandModePolicy, Policy, create_policy
 from ding.rollout import statistics_of
@@ -65,6 +65,7 @@ def demonstrator(
     with contextlib.ExitStack() as ends:
         ends.callback(env.close)
         policy = create_policy(cfg.policy, model=model, enable_field=["collect", "command" if commanded else "eval"])
+        bind_world_model(cfg, policy.collect_mode)
         load_weights(policy.collect_mode, state)
         statistics = statistics_of(policy.collect_mode)
         if statistics is not None:

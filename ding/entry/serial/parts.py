@@ -12,8 +12,9 @@ from typing import Any, Protocol
 import torch
 from easydict import EasyDict
 
+from ding.config import ConfigValueError
 from ding.config.checks.values import check_buffer_fits
-from ding.data.roles import Buffer, CollectMode, EnvManager, Samples, StateDict
+from ding.data.roles import Buffer, CollectMode, EnvManager, EvalMode, Samples, StateDict, attribute_of
 from ding.entry.serial.shape_check import check_model_shapes, check_obs_shape, check_observations
 from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import Policy, create_policy, get_policy_cls
@@ -30,6 +31,7 @@ from ding.worker import (
     create_serial_collector,
     create_serial_evaluator,
 )
+from ding.world_model import create_world_model
 
 EnvSetting = tuple[Callable[..., Any], Sequence[Any], Sequence[Any]]
 """``(env class, collector env configs, evaluator env configs)``"""
@@ -237,6 +239,25 @@ def _build(
     trained_in = collector_env if collects else evaluator_env
     workers = (learner, collector, evaluator, buffer, commander)
     return SerialParts(cfg, policy, *workers, trained_in, evaluator_env, kept=kept)
+
+
+def bind_world_model(cfg: EasyDict, mode: CollectMode | EvalMode) -> None:
+    """Give a policy that acts in a world model a new one, into which its weights are loaded; others stay as they are.
+
+    Args:
+        cfg: a compiled config.
+        mode: a mode of the policy.
+
+    Raises:
+        ConfigValueError: the config names no world model.
+    """
+    if not attribute_of(mode, "acts_in_world_model", False):
+        return
+    if "type" not in cfg.get("world_model", {}):
+        raise ConfigValueError(
+            f"create_config.world_model is missing: policy.type {cfg.policy.type!r} acts in the states of a world model"
+        )
+    mode.set_attribute("world_model", create_world_model(cfg.world_model, None, None))
 
 
 def _policy(

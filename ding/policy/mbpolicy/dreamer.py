@@ -22,7 +22,7 @@ from ding.policy._learning.target_update import num_steps
 from ding.policy._samples.segments import as_given
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
-from ding.policy.errors import PolicyUsageError
+from ding.policy.errors import PolicyStateError, PolicyUsageError
 from ding.policy.mbpolicy.utils import (
     RewardEMA,
     compute_actor_loss,
@@ -126,7 +126,7 @@ class DREAMERPolicy(Policy):
     acts_in_unit_range: ClassVar[bool] = True
 
     _model: Any
-    _keeps_outputs = False
+    _keeps_outputs, _acts_in_world_model = False, True
     _remembered: ClassVar[tuple[str, ...]] = ("collect_states", "running")
     _world_model: Any = None
 
@@ -210,15 +210,43 @@ class DREAMERPolicy(Policy):
         losses = ["actor_ent", "actor_grad_norm", "critic_grad_norm", "critic_loss", "actor_loss", "cur_lr"]
         return [f"{name}_{moment}" for name in names for moment in _MOMENTS] + ranges + bonuses + losses
 
+    def _state_dict_learn(self) -> StateDict:
+        """The parts of :attr:`learn_state`, and the weights of the world model in which the policy acts."""
+        world = {} if self._world_model is None else {"world_model": dict(self._world_model.state_dict())}
+        return {**super()._state_dict_learn(), **world}
+
     def _load_state_dict_learn(self, state_dict: StateDict) -> None:
-        """Load what :meth:`_state_dict_learn` returned. A state of DI-engine, which has neither, gets the critic for
-        the slow one, and measures the range of returns anew.
+        """Load what :meth:`_state_dict_learn` returned. A state of DI-engine gets the critic for the slow one, measures
+        the range of returns anew, and leaves the world model as it is.
         """
+        state_dict = self._load_world(state_dict, required=False)
         parts = {key: getattr(self, attribute) for key, attribute in self.learn_state.items()}
         if "model" in state_dict:
             critic = {key[7:]: value for key, value in state_dict["model"].items() if key.startswith("critic.")}
             state_dict = {"slow_value": critic, "reward_ema": self._reward_ema.state_dict(), **state_dict}
         load_parts(self, parts, state_dict)
+
+    def _load_state_dict_collect(self, state_dict: StateDict) -> None:
+        super()._load_state_dict_collect(self._load_world(state_dict))
+
+    def _load_state_dict_eval(self, state_dict: StateDict) -> None:
+        super()._load_state_dict_eval(self._load_world(state_dict))
+
+    def _load_world(self, state_dict: StateDict, required: bool = True) -> StateDict:
+        """Load the weights of the world model, where there is one; return the rest of the state.
+
+        Raises:
+            PolicyStateError: there are none in the state.
+        """
+        weights = state_dict.get("world_model")
+        if self._world_model is not None and weights is not None:
+            self._world_model.load_state_dict(weights)
+        elif self._world_model is not None and required:
+            raise PolicyStateError(
+                f"the state of {type(self).__name__} has no 'world_model', so the policy would act in one that has "
+                f"learned nothing; it has {sorted(map(str, state_dict))}"
+            )
+        return {key: value for key, value in state_dict.items() if key != "world_model"}
 
     # Acting.
 

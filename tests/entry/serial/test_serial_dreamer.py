@@ -10,6 +10,7 @@ import pytest
 import ding
 from ding.config import ConfigValueError, read_config
 from ding.entry import RunCallback, serial_pipeline, serial_pipeline_dreamer
+from ding.entry.application_entry import evaluate
 from ding.policy.errors import PolicyUsageError
 from ding.utils import WORLD_MODEL_REGISTRY
 from ding.world_model.dreamer import DREAMERWorldModel
@@ -118,6 +119,20 @@ def test_images_reach_the_world_model_in_the_order_of_their_environment():
     assert moved.any()
     assert (step == moves[action[:, 1:]])[moved].all()
     assert not reward[first == 1].any()
+
+
+def test_a_checkpoint_acts_in_the_world_model_of_its_run():
+    pairs = [config(), config(exp_name="f")]
+    for main, _ in pairs:
+        # Else evaluations draw latent states.
+        main.policy.collect.collect_dyn_sample = False
+    serial_pipeline_dreamer(pairs[0], max_env_step=108)
+    found = evaluate(pairs[1], load_path="e/ckpt/iteration_4.pth.tar")
+    assert found.mean == pytest.approx(json.loads(Path("e/result.json").read_text())["eval_value"])
+    pairs = [config(exp_name="g")]
+    pairs[0][1].pop("world_model")
+    with pytest.raises(ConfigValueError, match="'dreamer' acts in the states of a world model"):
+        evaluate(pairs[0], load_path="e/ckpt/iteration_4.pth.tar")
 
 
 def test_what_is_wrong_is_named():

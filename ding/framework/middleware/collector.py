@@ -1,7 +1,7 @@
 """Collectors: middleware that step environments until there is enough data."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from easydict import EasyDict
 
@@ -17,8 +17,35 @@ from ding.policy.action_kind import check_collect_mode
 from ding.rollout import as_manager
 
 
+class _Collector:
+    """Steps envs with a policy, at first with random actions."""
+
+    #: Env steps of a segment, see :class:`~ding.rollout.Segments`.
+    _segment_length: ClassVar[float | None] = None
+
+    def __init__(self, cfg: EasyDict, policy: CollectMode, env: EnvManager, random_collect_size: int = 0) -> None:
+        self.cfg = cfg
+        self.policy = policy = only_declared(policy)
+        self.env = env = as_manager(env)
+        self.random_collect_size = random_collect_size
+        check_collect_mode(cfg.policy, policy, env)
+        seed_collector_envs(env, cfg.seed)
+        self._rollout = CountedRollout(policy, env, self._segment_length)
+        self._random: CollectMode | None = None
+
+    def _choose(self, is_warm_up: bool) -> None:
+        """Act at random, or by the policy."""
+        if not is_warm_up:
+            self._rollout.use(self.policy)
+            return
+        if self.env.closed:
+            self.env.launch()  # from then on it has an action space
+        self._random = self._random or get_random_policy(self.cfg, self.policy, self.env)
+        self._rollout.use(self._random)
+
+
 @for_roles(Role.COLLECTOR)
-class StepCollector:
+class StepCollector(_Collector):
     """Makes ``n_sample * unroll_len`` env steps, or more by the last vector step.
 
     Writes ``ctx.trajectories`` (the transitions, environment by environment) and ``ctx.trajectory_end_idx`` (the
@@ -31,36 +58,11 @@ class StepCollector:
         random_collect_size: env steps before which the actions are random.
     """
 
-    def __init__(self, cfg: EasyDict, policy: CollectMode, env: EnvManager, random_collect_size: int = 0) -> None:
-        self.cfg = cfg
-        self.policy = policy = only_declared(policy)
-        self.env = env = as_manager(env)
-        self.random_collect_size = random_collect_size
-        check_collect_mode(cfg.policy, policy, env)
-        seed_collector_envs(env, cfg.seed)
-        self._rollout = CountedRollout(policy, env, None)
-        self._warm_up = _WarmUp(cfg, env)
-
     def __call__(self, ctx: OnlineRLContext) -> None:
         missing, collect = self.random_collect_size - ctx.env_step, self.cfg.policy.collect
-        self._rollout.use(self._warm_up.mode(self.policy) if missing > 0 else self.policy)
+        self._choose(is_warm_up=missing > 0)
         num_steps = missing if missing > 0 else collect.n_sample * collect.get("unroll_len", 1)
         _collect_steps(self._rollout, ctx, num_steps)
-
-
-class _WarmUp:
-    """The random policy with which a collector begins, made when it is first asked for."""
-
-    def __init__(self, cfg: EasyDict, env: EnvManager) -> None:
-        self._cfg, self._env = cfg, env
-        self._mode: CollectMode | None = None
-
-    def mode(self, policy: CollectMode) -> CollectMode:
-        """Return ``policy`` with random actions; launches the envs, which have an action space from then on."""
-        if self._env.closed:
-            self._env.launch()
-        self._mode = self._mode or get_random_policy(self._cfg, policy, self._env)
-        return self._mode
 
 
 def _collect_steps(rollout: CountedRollout, ctx: OnlineRLContext, num_steps: int) -> None:
@@ -71,7 +73,7 @@ def _collect_steps(rollout: CountedRollout, ctx: OnlineRLContext, num_steps: int
 
 
 @for_roles(Role.COLLECTOR)
-class EpisodeCollector:
+class EpisodeCollector(_Collector):
     """Collects ``n_episode`` whole episodes, or more by the last vector step.
 
     Writes ``ctx.episodes`` (a list of lists of transitions), and adds to ``ctx.env_step`` and ``ctx.env_episode``.
@@ -85,19 +87,11 @@ class EpisodeCollector:
         random_collect_size: episodes before which the actions are random.
     """
 
-    def __init__(self, cfg: EasyDict, policy: CollectMode, env: EnvManager, random_collect_size: int = 0) -> None:
-        self.cfg = cfg
-        self.policy = policy = only_declared(policy)
-        self.env = env = as_manager(env)
-        self.random_collect_size = random_collect_size
-        check_collect_mode(cfg.policy, policy, env)
-        seed_collector_envs(env, cfg.seed)
-        self._rollout = CountedRollout(policy, env, math.inf)
-        self._warm_up = _WarmUp(cfg, env)
+    _segment_length = math.inf
 
     def __call__(self, ctx: OnlineRLContext) -> None:
         missing = self.random_collect_size - ctx.env_episode
-        self._rollout.use(self._warm_up.mode(self.policy) if missing > 0 else self.policy)
+        self._choose(is_warm_up=missing > 0)
         target = missing if missing > 0 else self.cfg.policy.collect.n_episode
         if self.cfg.policy.get("on_policy", False):
             self._rollout.play(ctx, target)

@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 import torch
 
@@ -13,7 +12,7 @@ from ding.entry.serial.arguments import InputConfig, RunArguments
 from ding.entry.serial.demonstrations import Demonstrator, read_state
 from ding.entry.serial.expert_path import SavedExpert, playing_expert
 from ding.entry.serial.loop import DataPath, OnPolicyPath
-from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts
+from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts, new_buffer
 from ding.entry.serial.reward_path import place_and_writer, reward_model_config
 from ding.entry.serial_entry import opened_run
 from ding.entry.view.callbacks import RunCallback
@@ -22,7 +21,6 @@ from ding.policy import Policy
 from ding.reward_model import GuidedCostRewardModel, create_reward_model
 from ding.utils import get_rank
 from ding.utils.file_helper import save_file
-from ding.worker import create_buffer
 
 
 class GuidedCostPath(DataPath):
@@ -124,10 +122,8 @@ def serial_pipeline_guided_cost(
         own = reward_model_config(cfg)
         parts = ends.enter_context(run.parts())
         expert = ends.enter_context(playing_expert(arguments, cfg, state))
-        buffer: Any = create_buffer(
-            cfg.policy.other.replay_buffer, exp_name=cfg.exp_name, instance_name="expert_buffer"
-        )
-        ends.callback(buffer.close)
+        section = cfg.policy.other.replay_buffer
+        buffer = new_buffer(section, ends, exp_name=cfg.exp_name, instance_name="expert_buffer")
         made = create_reward_model(own, *place_and_writer(parts))
         data = GuidedCostPath(parts, run.interruptible, made, expert, buffer)
         run.train(parts, data, "serial_guided_cost")

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -17,12 +16,11 @@ from ding.data.roles import Samples, StateDict
 from ding.data.transition_batch import joined_samples
 from ding.entry.serial.arguments import RunArguments, called_as, learning
 from ding.entry.serial.loop import DataPath, collected
-from ding.entry.serial.parts import ReplayBuffer, SerialParts
+from ding.entry.serial.parts import ReplayBuffer, SerialParts, new_buffer
 from ding.entry.serial.run_state import state_of
 from ding.entry.serial_entry import load_input, opened_run
 from ding.entry.utils import random_collect
 from ding.policy import Policy
-from ding.worker import create_buffer
 
 logger = logging.getLogger("ding.entry")
 
@@ -50,8 +48,7 @@ def serial_pipeline_td3_vae(arguments: RunArguments) -> Policy:
     with opened_run(replace(arguments, input_cfg=(main, create))) as run, contextlib.ExitStack() as ends:
         parts = ends.enter_context(run.parts())
         settings = run.cfg.policy.other.replay_buffer
-        recent: Any = create_buffer(settings, exp_name=run.cfg.exp_name, instance_name="recent_buffer")
-        ends.callback(recent.close)
+        recent = new_buffer(settings, ends, exp_name=run.cfg.exp_name, instance_name="recent_buffer")
         run.train(parts, LatentPath(parts, run.interruptible, recent), "serial_td3_vae")
         return parts.policy
 

@@ -20,12 +20,11 @@ from ding.entry.serial.arguments import RunArguments
 from ding.entry.serial.demonstrations import Demonstrator, demonstrator, read_state
 from ding.entry.serial.loop import DataPath, ReplayPath
 from ding.entry.serial.ongoing import load_ongoing, ongoing_state, restart_envs
-from ding.entry.serial.parts import ReplayBuffer, SerialParts, env_class, env_managers
+from ding.entry.serial.parts import ReplayBuffer, SerialParts, env_class, env_managers, new_buffer
 from ding.entry.serial.run_state import state_of
 from ding.entry.serial_entry import load_input, opened_run
 from ding.policy import Policy
 from ding.utils import SeedTree
-from ding.worker import create_buffer
 
 logger = logging.getLogger("ding.entry")
 
@@ -217,8 +216,7 @@ def run_with_expert(
         player = saved = None
         if needed:
             made = ends.enter_context(playing_expert(arguments, expert, state))
-            buffer: Any = create_buffer(mix.buffer, exp_name=cfg.exp_name, instance_name="expert_buffer")
-            ends.callback(buffer.close)
+            buffer = new_buffer(mix.buffer, ends, exp_name=cfg.exp_name, instance_name="expert_buffer")
             player = made, buffer
             saved = parts.saved["expert"] = SavedExpert(parts, made, buffer)
         data = ExpertPath(parts, run.interruptible, player, mix, saved)

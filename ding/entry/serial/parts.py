@@ -20,14 +20,13 @@ from ding.envs import create_env_manager, get_vec_env_setting
 from ding.policy import Policy, create_policy, get_policy_cls
 from ding.policy.action_kind import check_action_kind
 from ding.rollout import seed_evaluation
-from ding.utils import LazyWriter, SeedTree, get_rank
+from ding.utils import BUFFER_REGISTRY, LazyWriter, SeedTree, get_rank
 from ding.utils.seed import set_generator_states
 from ding.worker import (
     BaseLearner,
     BaseSerialCommander,
     ISerialEvaluator,
     MultiReplayBuffer,
-    create_buffer,
     create_serial_collector,
     create_serial_evaluator,
 )
@@ -97,10 +96,24 @@ class HasState(Protocol):
 class ReplayBuffer(Buffer, Protocol):
     """A replay buffer of a run."""
 
-    replay_buffer_size: int
+    @property
+    def replay_buffer_size(self) -> int:
+        """The most samples that it holds."""
 
     def close(self) -> None:
         """Release what the buffer holds."""
+
+
+def new_buffer(cfg: EasyDict, ends: contextlib.ExitStack, **options: Any) -> ReplayBuffer:
+    """Return a new replay buffer, which ``ends`` closes.
+
+    Args:
+        cfg: config of the buffer, with its ``type``.
+        options: arguments of its constructor, such as ``exp_name`` and ``instance_name``.
+    """
+    buffer: ReplayBuffer = BUFFER_REGISTRY.create(cfg, **options)
+    ends.callback(buffer.close)
+    return buffer
 
 
 @dataclass
@@ -278,7 +291,8 @@ def _replay_buffer(cfg: EasyDict, common: dict[str, Any], kept: Kept | None, end
     if kept is not None and kept.buffer is not None:
         return kept.buffer
     section = cfg.policy.other.replay_buffer
-    buffer: Any = (MultiReplayBuffer if section.get("multi_buffer", False) else create_buffer)(section, **common)
+    make = MultiReplayBuffer if section.get("multi_buffer", False) else BUFFER_REGISTRY.create
+    buffer: Any = make(section, **common)
     if kept is None:
         ends.callback(buffer.close)
     else:

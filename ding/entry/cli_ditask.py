@@ -101,13 +101,14 @@ def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, **listed, **{name: numbers_of(options[name]) for name in ("ports", "node_ids")}}
 
 
-def _platform_spec(text: str | None) -> Any:
+def _platform_spec(text: str | None) -> Mapping[str, Any] | None:
     if text is None:
         return None
     try:
-        return json.loads(Path(text).read_text(encoding="utf-8") if text.endswith(".json") else text)
+        spec: Mapping[str, Any] = json.loads(Path(text).read_text(encoding="utf-8") if text.endswith(".json") else text)
     except (OSError, ValueError) as error:
         raise ConfigValueError(f"--platform-spec: {error}") from error
+    return spec
 
 
 def _function(package: str, main: str | None) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from ding.utils.errors import UserMistake
 from ding.utils.import_helper import import_module
@@ -24,6 +24,9 @@ from ding.utils.names import did_you_mean, listed
 from ding.utils.original_names import missing_type
 
 log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from _collections_abc import dict_items, dict_values
+
 T = TypeVar("T")
 _MISSING = object()
 
@@ -161,11 +164,11 @@ class Registry(dict[str, Any]):
             return default
         return self[module_name]
 
-    def values(self) -> Any:
+    def values(self) -> "dict_values[str, Any]":
         """The objects; lazy ones are imported."""
         return {name: self[name] for name in self}.values()
 
-    def items(self) -> Any:
+    def items(self) -> "dict_items[str, Any]":
         """Names and objects; lazy ones are imported."""
         return {name: self[name] for name in self}.items()
 

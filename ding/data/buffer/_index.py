@@ -1,7 +1,7 @@
 """Where records are: maps from indices to places, and the records as a sequence."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 from ding.data.buffer._core import RecordCore
 from ding.data.buffer.buffer import BufferedData
@@ -88,7 +88,11 @@ class StorageView(Sequence[BufferedData]):
     def __len__(self) -> int:
         return self._buffer.count()
 
-    def __getitem__(self, item: "int | slice") -> Any:
+    @overload
+    def __getitem__(self, item: int) -> BufferedData: ...
+    @overload
+    def __getitem__(self, item: slice) -> list[BufferedData]: ...
+    def __getitem__(self, item: "int | slice") -> BufferedData | list[BufferedData]:
         return self._buffer.export_data()[item] if isinstance(item, slice) else self._buffer.get(item)
 
     def __iter__(self) -> Iterator[BufferedData]:

@@ -93,7 +93,6 @@ class LevelSampler(Configurable):
         for key in ("score_transform", "staleness_transform"):
             check_choice(f"level_replay.{key}", self._cfg[key], ("rank", "power"))
         self._num_actions = int(getattr(action_space, "n", action_space))  # type: ignore[call-overload]
-        self._num_actors = num_actors
         levels = len(self.seeds)
         self.unseen_seed_weights = np.ones(levels)
         self.seed_scores = np.zeros(levels)

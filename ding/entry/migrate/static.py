@@ -33,11 +33,6 @@ def module_values(tree: ast.Module) -> dict[str, Any]:
     return values
 
 
-def static_value(node: ast.expr) -> object:
-    """What an expression stands for by itself."""
-    return _value(node, {})
-
-
 def _known(value: object) -> object:
     """A copy of a value without what is not known."""
     if isinstance(value, StaticDict):

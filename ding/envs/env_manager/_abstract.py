@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import gymnasium
 
+from ding.data.roles import EnvManager
 from ding.envs.env.actions import ActionMapping
 from ding.envs.env.norms import defer_norms, watched_norms, without_norms
 from ding.envs.env_manager._errors import (
@@ -266,7 +267,7 @@ class AbstractEnvManager(Configurable, ABC):
                 self._run_view = NormalizedEnvManager(self._v1(), norms)
         return self._run_view
 
-    def _v1(self) -> Any:
+    def _v1(self) -> EnvManager:
         """This manager with the v1 interface."""
         return self
 

@@ -53,11 +53,11 @@ def between_processes(made: type[T]) -> type[T]:
 def _made_where(made: type[T], here: Callable[[], bool]) -> type[T]:
     """Let a class make a :class:`VoidMiddleware` where ``here`` is false; its signature stays that of ``__init__``."""
 
-    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+    def new(cls: type, *args: Any, **kwargs: Any) -> object:
         return object.__new__(cls) if here() else VoidMiddleware()
 
     new.__wrapped__ = made.__init__  # type: ignore[attr-defined]
-    made.__new__ = staticmethod(new)  # type: ignore[method-assign]
+    made.__new__ = staticmethod(new)  # type: ignore[method-assign, assignment]
     return made
 
 

@@ -4,7 +4,7 @@ B is the number of samples, T the number of steps of each.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +12,8 @@ from easydict import EasyDict
 
 from ding.utils.nested import COLLATE_IGNORE, Tree, is_namedtuple, map_nested, plain_tree
 from ding.utils.rows import STATE_KEYS
+
+T = TypeVar("T")
 
 _IGNORE_PREFIX = (COLLATE_IGNORE,)
 
@@ -78,7 +80,7 @@ def default_collate(batch: Sequence[Any], cat_1dim: bool = True, ignore_prefix: 
     )
 
 
-def _with_key(key: object, collate: Callable[..., Any], *args: Any) -> Any:
+def _with_key(key: object, collate: Callable[..., T], *args: Any) -> T:
     """Call ``collate``, and add to what it raises which key the samples are from."""
     try:
         return collate(*args)

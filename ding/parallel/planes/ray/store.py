@@ -9,7 +9,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import Future, TimeoutError
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from ding.parallel.planes.errors import ChunkMissing, StorageError, StorageFull
 from ding.parallel.planes.frames import header_bytes
 from ding.parallel.planes.ray.store_socket import Answer, Frame, StoreSocket, serve
 from ding.parallel.ray_cluster import SMALL_BYTES, require_ray
+
+_T = TypeVar("_T")
 
 STORE = "store"
 """The name of the store among the actors of a run."""
@@ -232,7 +234,7 @@ class StoreClient:
         refused.set_result(None)
         return refused
 
-    def result(self, answer: Future[Any]) -> Any:
+    def result(self, answer: Future[_T]) -> _T:
         """Return an answer that is there. Raises as :meth:`call`."""
         with self._errors():
             return answer.result(0.0)

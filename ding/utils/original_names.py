@@ -152,7 +152,8 @@ def built_in_env_module(name: str) -> str | None:
     *folders, last = name.split(".")
     if folders[:1] != ["dizoo"]:
         return None
-    last = f"{folders[-1]}_env" if last == "envs" else last
+    if last == "envs" or (last == "utils" and folders[-1] == "envs"):
+        last = f"{folders[1]}_{'env' if last == 'envs' else last}"
     home = f"ding.envs.zoo.{'mtcar_env' if last == 'mountain_car_env' else last}"
     return home if importlib.util.find_spec(home) is not None else None
 

@@ -27,6 +27,7 @@ MODULES = {
     "mbpendulum": "pendulum_env",
     "petting_zoo": "petting_zoo_env",
     "point_mass": "point_mass_env",
+    "tabmwp": "tabmwp_env",
     "taxi": "taxi_env",
     "word_match": "word_match_env",
 }

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ding.data import BaseEnvTimestep
+from ding.envs.contract import Obs
 from ding.envs.env.base_env import BaseEnv
 from ding.utils import ENV_REGISTRY
 
@@ -63,7 +64,7 @@ class WordMatchEnv(BaseEnv):
         """Seed the questions; ``dynamic_seed`` has no effect."""
         self._rng = np.random.default_rng(seed)
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> Obs:
         """Ask the first question; returns the observation."""
         self._num_steps, self._return = 0, 0.0
         return self._ask()

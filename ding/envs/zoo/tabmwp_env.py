@@ -1,0 +1,195 @@
+"""TabMWP: choose the examples of a prompt so that a language model solves math word problems about tables (Lu et al.
+2022, arXiv:2209.14610).
+"""
+
+import ast
+import json
+import os
+import pkgutil
+import random
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from ding.data import BaseEnvTimestep
+from ding.envs.contract import Obs
+from ding.envs.env.base_env import BaseEnv
+from ding.envs.zoo.tabmwp_utils import (
+    Problem,
+    build_prompt,
+    create_one_example,
+    extract_prediction,
+    get_answer,
+    get_question_text,
+    get_solution_text,
+    get_table_text,
+    normalize_answer,
+)
+from ding.utils import ENV_REGISTRY
+
+_DEFAULTS = {
+    "cand_number": 16,
+    "train_number": 80,
+    "shot_number": 2,
+    "prompt_format": "TQ-A",
+    "option_inds": ["A", "B", "C", "D", "E", "F"],
+    "enable_replay": False,
+    "seed": 0,
+    "data_path": os.path.join("dizoo", "tabmwp", "data"),
+    "answer_fn": None,
+    "reference_numerics": False,
+}
+_NO_ANSWERS = (
+    "env: tabmwp asks a language model for answers. Give env.answer_fn, a function from a prompt to the text that a "
+    "model writes (or its name, 'module:function'), or env.enable_replay=True with recorded answers. DI-engine's "
+    "engines, of which env.engine names one, need a paid service or a large model, and are not built in"
+)
+
+
+@ENV_REGISTRY.register("tabmwp")
+class TabMWP(BaseEnv):
+    """Choose ``shot_number`` of the candidates as examples for each problem; the reward is 1 for a right answer of the
+    language model, else -1.
+
+    An observation is ``{'train_sample': a problem, 'candidate_samples': texts}``, all without answers; an action holds
+    numbers of different candidates, int64 ``(shot_number,)``. An episode goes through ``train_number`` problems, and
+    its ``eval_episode_return`` is the share of right answers. The observation after a step is the next problem;
+    ``reference_numerics`` repeats the one that was answered, as DI-engine does.
+
+    ``data_path`` is a folder with ``problems_train.json`` (of the data set TabMWP). With ``enable_replay`` answers come
+    from ``model_in_out_train.txt`` there (``model_in_out_eval.txt`` unless ``seed`` is 0), a dict literal with ``pid``,
+    ``shot_pids`` and ``output`` in each line, whose problems and examples are those of the episodes. DI-engine reads
+    the same files and has the numbers of the problems in its source.
+
+    Args:
+        cfg: ``answer_fn`` or ``enable_replay``; ``data_path``, ``cand_number`` (16 by default), ``train_number`` (80),
+            ``shot_number`` (2), ``prompt_format`` ('TQ-A'), ``option_inds``, ``seed`` (of the choice of problems, 0).
+
+    Raises:
+        ValueError: no source of answers, too few problems, or another action.
+        FileNotFoundError: a file is missing in ``data_path``.
+    """
+
+    def __init__(self, cfg: Mapping[str, Any]) -> None:
+        self._cfg = SimpleNamespace(**{**_DEFAULTS, **cfg})
+        answer_fn = self._cfg.answer_fn
+        if answer_fn is None and not self._cfg.enable_replay:
+            raise ValueError(_NO_ANSWERS)
+        self._answer_fn: Callable[[str], str] | None = (
+            pkgutil.resolve_name(answer_fn) if isinstance(answer_fn, str) else answer_fn
+        )
+        self._problems: dict[str, Problem] = {}
+        self._recorded: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._train_pids: list[str] = []
+        self._cand_pids: list[str] = []
+        self._num_answered, self._num_right = 0, 0
+        self.observation_space = gymnasium.spaces.Dict()
+        count = int(self._cfg.cand_number)
+        self.action_space = gymnasium.spaces.Discrete(count * (count - 1))
+        self.reward_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def seed(self, seed: int, dynamic_seed: bool = True) -> None:
+        """Nothing: which problems there are hangs on ``env.seed``, as the candidates are the same for all envs."""
+
+    def reset(self, **kwargs: Any) -> Obs:
+        """Begin with the first problem; returns the observation."""
+        if not self._problems:
+            self._load()
+        self._num_answered, self._num_right = 0, 0
+        return self._obs(0)
+
+    def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
+        """Ask for the answer with the chosen examples.
+
+        Raises:
+            ValueError: other than ``shot_number`` different numbers of candidates, or an answer that is not recorded.
+        """
+        shots, count = np.asarray(action).reshape(-1).tolist(), len(self._cand_pids)
+        if len(shots) != self._cfg.shot_number or len(set(shots)) != len(shots) or not set(shots) <= set(range(count)):
+            raise ValueError(
+                f"the action is {self._cfg.shot_number} different numbers from 0 to {count - 1}, found {shots}"
+            )
+        pid, shot_pids = self._train_pids[self._num_answered], [self._cand_pids[shot] for shot in shots]
+        problem = self._problems[pid]
+        said = extract_prediction(self.get_output(pid, shot_pids), problem.get("choices"), self._cfg.option_inds)
+        answer, unit = get_answer(problem), problem.get("unit")
+        right = normalize_answer(said, unit).lower() == normalize_answer(answer, unit).lower()
+        shown = self._num_answered
+        self._num_answered += 1
+        self._num_right += right
+        done = self._num_answered >= len(self._train_pids)
+        info = {"eval_episode_return": self._num_right / self._num_answered} if done else {}
+        obs = self._obs(shown if done or self._cfg.reference_numerics else self._num_answered)
+        return BaseEnvTimestep(obs, np.array([1 if right else -1], dtype=np.float32), done, info)
+
+    def get_output(self, pid: str, shot_pids: Sequence[str]) -> str:
+        """Return what the language model writes for a problem with these examples.
+
+        Raises:
+            ValueError: answers are replayed, and this one is not recorded.
+        """
+        if self._answer_fn is not None:
+            return self._answer_fn(build_prompt(self._problems, shot_pids, pid, self._cfg))
+        key = (pid, tuple(shot_pids))
+        if key not in self._recorded:
+            raise ValueError(f"there is no recorded answer to problem {pid} with the examples {list(shot_pids)}")
+        return self._recorded[key]
+
+    def _load(self) -> None:
+        with open(os.path.join(self._cfg.data_path, "problems_train.json"), encoding="utf-8") as file:
+            self._problems = json.load(file)
+        if self._cfg.enable_replay:
+            self._read_answers("train" if self._cfg.seed == 0 else "eval")
+            return
+        train, candidates = int(self._cfg.train_number), int(self._cfg.cand_number)
+        if len(self._problems) < train + candidates or min(train, candidates) < 1:
+            raise ValueError(
+                f"env.train_number={train} and env.cand_number={candidates} need as many problems together, and "
+                f"{self._cfg.data_path} has {len(self._problems)}"
+            )
+        drawn = random.Random(self._cfg.seed).sample(sorted(self._problems), train + candidates)
+        self._train_pids, self._cand_pids = drawn[:train], drawn[train:]
+
+    def _read_answers(self, part: str) -> None:
+        with open(os.path.join(self._cfg.data_path, f"model_in_out_{part}.txt"), encoding="utf-8") as file:
+            records = [ast.literal_eval(line) for line in file if line.strip()]
+        for record in records:
+            shots = tuple(map(str, record["shot_pids"]))
+            self._recorded[str(record["pid"]), shots] = str(record["output"])
+        self._train_pids = list(dict.fromkeys(pid for pid, _ in self._recorded))
+        self._cand_pids = sorted(
+            {shot for _, shots in self._recorded for shot in shots}, key=lambda pid: (len(pid), pid)
+        )
+        if not self._train_pids:
+            raise ValueError(f"model_in_out_{part}.txt in {self._cfg.data_path} has no answers")
+
+    def _text(self, pid: str) -> str:
+        problem = self._problems[pid]
+        return create_one_example(
+            self._cfg.prompt_format,
+            get_table_text(problem),
+            get_question_text(problem, self._cfg.option_inds),
+            get_answer(problem),
+            get_solution_text(problem),
+            test_example=True,
+        )
+
+    def _obs(self, number: int) -> dict[str, Any]:
+        return {
+            "train_sample": self._text(self._train_pids[number]),
+            "candidate_samples": [self._text(pid) for pid in self._cand_pids],
+        }
+
+    def random_action(self) -> np.ndarray:
+        """Different random candidates, int64 ``(shot_number,)``."""
+        return np.random.permutation(len(self._cand_pids))[: self._cfg.shot_number]
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def __repr__(self) -> str:
+        return f"TabMWP(train_number={self._cfg.train_number}, cand_number={self._cfg.cand_number})"

@@ -1,0 +1,189 @@
+"""Texts of TabMWP, math word problems about tables (Lu et al. 2022, arXiv:2209.14610): prompts, and answers in what a
+language model writes.
+
+A problem is a dict with ``table``, ``table_title`` (or None), ``question``, ``unit`` (or None), ``choices`` (texts, or
+None), ``answer`` and ``solution``.
+"""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+from ding.utils.names import check_choice
+
+Problem = Mapping[str, Any]
+
+_ANSWER_OF_TEXT = re.compile(r"the answer is\s*(.+)", re.IGNORECASE)
+_NUMBER = r"\$?-?\d[\d,]*(?:\.\d+)?(?:/\d+)?"
+# Where a number stands that is meant as the answer, the surest place first.
+_NUMBER_PLACES = (
+    re.compile(rf" = \s*({_NUMBER})"),
+    re.compile(rf"\b(?:is|be|are|was|were)\s+({_NUMBER})"),
+    re.compile(r"(\d{1,2}:\d{2}(?:\s*[AaPp]\.?[Mm]\.?)?)"),
+    re.compile(rf"({_NUMBER})"),
+)
+_PARTS = {"Q": "Question", "T": "Table", "S": "Solution", "A": "Answer"}
+_OUTPUTS = ("A", "S", "AS", "SA")
+
+
+class PromptArgs(Protocol):
+    """What :func:`build_prompt` reads of a config: the form of an example, and the letters of options."""
+
+    prompt_format: str
+    option_inds: Sequence[str]
+
+
+def get_table_text(problem: Problem) -> str:
+    """Return the table, below its title if it has one."""
+    title = problem.get("table_title")
+    return f"[TITLE]: {title}\n{problem['table']}" if title else str(problem["table"])
+
+
+def get_question_text(problem: Problem, option_inds: Sequence[str]) -> str:
+    """Return the question, with its unit and its options."""
+    text = str(problem["question"])
+    if problem.get("unit"):
+        text += f" (Unit: {problem['unit']})"
+    if problem.get("choices"):
+        options = " ".join(f"({letter}) {choice}" for letter, choice in zip(option_inds, problem["choices"]))
+        text += f"\nOptions: {options}"
+    return text
+
+
+def get_answer(problem: Problem) -> str:
+    """Return the right answer."""
+    return str(problem["answer"])
+
+
+def get_solution_text(problem: Problem) -> str:
+    """Return the solution in one line: its line breaks become a backslash and an n."""
+    return str(problem["solution"]).replace("\n", "\\n")
+
+
+def create_one_example(
+    format: str, table: str, question: str, answer: str, solution: str, test_example: bool = True
+) -> str:
+    """Return one example of a prompt.
+
+    Args:
+        format: letters of the input, ``-``, letters of the output, such as ``TQ-SA``: T the table, Q the question, S
+            the solution, A the answer.
+        test_example: leave the answer open.
+
+    Raises:
+        ValueError: an unknown form.
+    """
+    inputs, _, output = format.partition("-")
+    if not inputs or not set(inputs) <= set(_PARTS):
+        raise ValueError(f"prompt_format={format!r} must be like 'TQ-A': letters of {list(_PARTS)}, '-', an output")
+    check_choice("the output of prompt_format", output, _OUTPUTS)
+    texts = {"Q": question, "T": table, "S": solution, "A": f"The answer is {answer}."}
+    lines = [f"{_PARTS[letter]}: {texts[letter]}" for letter in inputs]
+    answered = {
+        "A": f"The answer is {answer}.",
+        "S": solution,
+        "AS": f"The answer is {answer}. BECAUSE: {solution}",
+        "SA": f"{solution} The answer is {answer}.",
+    }[output]
+    lines.append("Answer:" if test_example else f"Answer: {answered}")
+    return "\n".join(lines).replace("  ", " ").strip()
+
+
+def build_prompt(problems: Mapping[str, Problem], shot_pids: Sequence[str], test_pid: str, args: PromptArgs) -> str:
+    """Return the prompt of a problem: the examples with their answers, then the problem without.
+
+    Raises:
+        AssertionError: the problem is one of the examples.
+    """
+    if test_pid in shot_pids:
+        raise AssertionError(f"problem {test_pid} is one of the examples {list(shot_pids)} of its own prompt")
+    examples = []
+    for pid in [*shot_pids, test_pid]:
+        problem = problems[pid]
+        texts = (get_question_text(problem, args.option_inds), get_answer(problem), get_solution_text(problem))
+        question, answer, solution = texts
+        table = get_table_text(problem)
+        examples.append(
+            create_one_example(args.prompt_format, table, question, answer, solution, test_example=pid == test_pid)
+        )
+    return "\n\n".join(examples)
+
+
+def extract_prediction(output: str, options: Sequence[str] | None, option_inds: Sequence[str]) -> str:
+    """Return the answer in the first line of what a language model wrote.
+
+    Args:
+        options: the choices of the problem, of which one is returned; None or none for a free answer.
+        option_inds: the letters of the options.
+    """
+    text = output.strip().split("\n")[0].strip()
+    text = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", text)
+    # The right-hand side of an equation, or the text as it is.
+    right = re.split(r"=", text, maxsplit=1)[1].strip() if "=" in text else text
+    if options:
+        return _option(text, options, option_inds)
+    named = _ANSWER_OF_TEXT.search(text)
+    if named:
+        return _without_stop(named.group(1))
+    for place in _NUMBER_PLACES:
+        found: list[str] = place.findall(text)
+        if found:
+            return _without_stop(found[-1] if place is _NUMBER_PLACES[0] else found[0])
+    return _without_stop(right)
+
+
+def _option(text: str, options: Sequence[str], letters: Sequence[str]) -> str:
+    known = "".join(letters)
+    for pattern in (
+        rf"^\(?([{known}])\)?[.]?$",
+        rf"\(([{known}])\)",
+        rf"^([{known}])[.:) ]",
+        rf"answer is ([{known}])\b",
+    ):
+        found = re.search(pattern, text, re.IGNORECASE)
+        letter = found.group(1) if found else ""
+        letter = letter if letter in letters else letter.upper() if letter.upper() in letters else letter.lower()
+        if letter in letters:
+            index = list(letters).index(letter)
+            return options[index] if index < len(options) else random.choice(options)
+    named = _ANSWER_OF_TEXT.search(text)
+    said = _without_stop(named.group(1) if named else text)
+    return max(options, key=lambda option: score_string_similarity(option, said))
+
+
+def _without_stop(text: str) -> str:
+    text = text.strip()
+    return text if re.search(r"[AaPp]\.[Mm]\.$", text) else text.removesuffix(".")
+
+
+def score_string_similarity(str1: str, str2: str) -> float:
+    """Return how alike two texts are: 2 if they are the same, else the shared words over those of the longer one."""
+    if str1 == str2:
+        return 2.0
+    if " " not in str1 and " " not in str2:
+        return 0.0
+    first, second = str1.split(" "), str2.split(" ")
+    return len(set(first) & set(second)) / max(len(first), len(second))
+
+
+def normalize_answer(text: str, unit: str | None) -> str:
+    """Return an answer in the form in which answers are compared: numbers rounded to three digits, without unit,
+    currency and trailing zeros.
+    """
+    text = re.sub(r"^\s*\$\s*", "", text.strip())
+    text = re.sub(r"[,./]\s*$", "", text).strip()
+    plain = text.replace(",", "")
+    if re.fullmatch(r"-?\d+", plain):
+        return str(int(plain))
+    if re.fullmatch(r"-?\d+/\d+", plain) and int(plain.split("/")[1]):
+        return f"{round(float(Fraction(plain)), 3):g}"
+    if re.fullmatch(r"-?\d*\.\d+", plain):
+        value = round(float(plain), 3)
+        return str(int(value)) if value.is_integer() else str(value)
+    if unit:
+        stripped = text.removesuffix(unit).strip()
+        if stripped != text:
+            return normalize_answer(stripped, None)
+    return text

@@ -172,8 +172,7 @@ class IQLPolicy(SACPolicy):
         output = self._act(self._eval_model, data, mode="compute_actor")
         if not self._reference_numerics:
             return output
-        columns: dict[str, Any] = dict(output.columns)
-        return EnvBatch(output.env_ids, {**columns, "action": columns["action"] / _REFERENCE_BOUND})
+        return output.with_columns(action=output.fields["action"] / _REFERENCE_BOUND)
 
 
 def _listed(values: torch.Tensor | list[torch.Tensor]) -> list[torch.Tensor]:

@@ -431,14 +431,15 @@ def as_float_tensors(obs: ByEnv) -> ByEnv:
 
 def _gather(env_ids: np.ndarray, sources: Sequence[ByEnv]) -> ByEnv:
     """Row ``env_ids[i]`` of ``sources[i]``, for each i."""
-    if not all(isinstance(source, EnvBatch) for source in sources):
+    batches = [source for source in sources if isinstance(source, EnvBatch)]
+    if len(batches) < len(sources):
         return {env_id: source[env_id] for env_id, source in zip(env_ids.tolist(), sources)}
     places: dict[int, list[int]] = {}
-    for place, source in enumerate(sources):
-        places.setdefault(id(source), []).append(place)
+    for place, batch in enumerate(batches):
+        places.setdefault(id(batch), []).append(place)
     parts: list[Columns] = []
     for group in places.values():
-        batch: Any = sources[group[0]]
+        batch = batches[group[0]]
         parts.append(take(batch.columns, np.array([batch.position(int(env_ids[place])) for place in group])))
     back = np.argsort(np.concatenate(list(places.values())))
     return EnvBatch.unchecked(env_ids, take(concat(parts), back))

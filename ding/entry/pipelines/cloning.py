@@ -275,7 +275,7 @@ class ObservationCloningPath(DataPath):
         parts = self._parts
         count = max(int(self._share * parts.cfg.policy.collect.n_episode), parts.collector_env.env_num)
         with self._interruptible():
-            episodes: Any = collected(parts, n_episode=count)
+            episodes = collected(parts, n_episode=count)
         self._share = float(parts.cfg.bco.alpha)
         self._learn(load_agentdata(episodes))
         pairs = torch.as_tensor(self._expert.obs, dtype=torch.float32, device=self._device)

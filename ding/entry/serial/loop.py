@@ -18,7 +18,7 @@ import contextlib
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -268,8 +268,8 @@ def _fewest(count: int) -> int:
     return int(allreduce_data(counts, "sum").min())
 
 
-def collected(parts: SerialParts, **kwargs: Any) -> Samples:
-    """Collect once, as the commander says."""
+def collected(parts: SerialParts, **kwargs: Any) -> Sequence[Any]:
+    """Collect samples, or episodes, once, as the commander says."""
     policy_kwargs = parts.commander.step()
     return parts.collector.collect(train_iter=parts.learner.train_iter, policy_kwargs=policy_kwargs, **kwargs)
 

@@ -46,7 +46,7 @@ class Collector(Protocol):
 
     envstep: int
 
-    def collect(self, **kwargs: Any) -> Samples:
+    def collect(self, **kwargs: Any) -> Sequence[Any]:
         """Collect samples, or episodes."""
 
     def reset_policy(self, _policy: CollectMode | None = None) -> None:

@@ -17,6 +17,7 @@ from ding.data.transition_batch import joined_samples
 from ding.model.common.encoder import ConvEncoder, FCEncoder
 from ding.torch_utils import Adam
 from ding.torch_utils.data_helper import network_tensor
+from ding.torch_utils.graph.compiled_graphs import CompiledGraphs
 from ding.torch_utils.network.dreamer import DenseHead, layer_class
 from ding.utils import WORLD_MODEL_REGISTRY, write_scalars
 from ding.utils.names import check_choice
@@ -61,6 +62,8 @@ class DREAMERWorldModel(WorldModel, nn.Module):
         # (int) Trainings before the first collection.
         "pretrain": 100,
         "train_freq": 2,
+        # Training steps are not compiled: any other value than False is logged.
+        "compile": False,
         "model": {
             # (int or list) Length of the observations, or (C, H, W) of images.
             "state_size": None,
@@ -145,6 +148,11 @@ class DREAMERWorldModel(WorldModel, nn.Module):
         self.action_size, self.reward_size = model.action_size, model.reward_size
         self.hidden_size, self.batch_size = model.hidden_size, model.batch_size
         self.pretrain = int(self.cfg.pretrain)
+        if self.cfg.compile:
+            graphs = CompiledGraphs(
+                "world_model.compile", self.cfg.compile, f"{type(self).__name__} learns", ConfigValueError
+            )
+            graphs.give_up("a graph of all steps of a sequence would take too long to compile")
         self._should_pretrain = True
         self._looked_at_obs = False
         self._make_networks(model)

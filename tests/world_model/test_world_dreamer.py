@@ -231,3 +231,10 @@ def test_wrong_samples_are_named() -> None:
     buffer.samples = None
     with pytest.raises(ConfigValueError, match="no 2 sequences of 3 transitions"):
         learned(make(), buffer, 1)
+
+
+def test_compile_is_refused_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    create_world_model({"type": "dreamer", "cuda": False, "compile": True, "model": SIZES}, None)
+    assert "world_model.compile: DREAMERWorldModel learns eagerly: a graph of all steps" in caplog.text
+    with pytest.raises(ConfigValueError, match="compile must be one of"):
+        create_world_model({"type": "dreamer", "cuda": False, "compile": "yes", "model": SIZES}, None)

@@ -40,6 +40,8 @@ for _name, _class in {
 }.items():
     register_lazily(MODEL_REGISTRY, _name, f"ding.model.template.{_name}:{_class}")
 register_lazily(MODEL_REGISTRY, "pd", "ding.model.template.diffusion:PlanDiffuser")
+register_lazily(MODEL_REGISTRY, "pc_bfs", "ding.model.template.procedure_cloning:ProcedureCloningBFS")
+register_lazily(MODEL_REGISTRY, "pc_mcts", "ding.model.template.procedure_cloning:ProcedureCloningMCTS")
 register_lazily(MODEL_REGISTRY, "dd", "ding.model.template.diffusion:GaussianInvDynDiffusion")
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, absent=r"[A-Z]")

@@ -40,6 +40,8 @@ from ding.model.template.pg import PG as PG
 from ding.model.template.ppg import PPG as PPG
 from ding.model.template.ppof import DiscretePolicyHead as DiscretePolicyHead
 from ding.model.template.ppof import PPOFModel as PPOFModel
+from ding.model.template.procedure_cloning import ProcedureCloningBFS as ProcedureCloningBFS
+from ding.model.template.procedure_cloning import ProcedureCloningMCTS as ProcedureCloningMCTS
 from ding.model.template.q_learning import BDQ as BDQ
 from ding.model.template.q_learning import C51DQN as C51DQN
 from ding.model.template.q_learning import DQN as DQN

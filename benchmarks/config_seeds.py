@@ -40,6 +40,7 @@ MODES = {
 # By type of the policy.
 POLICY_MODES = {
     "bc": "serial_bc",
+    "pc_bfs": "serial_pc",
     "td3_vae": "serial_td3_vae",
     "mbsac": "serial_dream",
     "stevesac": "serial_dream",

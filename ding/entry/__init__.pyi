@@ -31,6 +31,7 @@ from ding.entry.pipelines.offline import serial_pipeline_offline as serial_pipel
 from ding.entry.pipelines.onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy
 from ding.entry.pipelines.onpolicy import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg
 from ding.entry.pipelines.onpolicy import serial_pipeline_plr as serial_pipeline_plr
+from ding.entry.pipelines.procedure import serial_pipeline_pc as serial_pipeline_pc
 from ding.entry.pipelines.reward_model import save_reward_model as save_reward_model
 from ding.entry.pipelines.reward_model import serial_pipeline_gail as serial_pipeline_gail
 from ding.entry.pipelines.reward_model import serial_pipeline_ngu as serial_pipeline_ngu

@@ -110,6 +110,7 @@ from ding.policy.mbpolicy.mbsac import STEVESACPolicy as STEVESACPolicy
 from ding.policy.mdqn import MDQNPolicy as MDQNPolicy
 from ding.policy.ngu import NGUPolicy as NGUPolicy
 from ding.policy.offppo_collect_traj import OffPPOCollectTrajPolicy as OffPPOCollectTrajPolicy
+from ding.policy.pc import ProcedureCloningBFSPolicy as ProcedureCloningBFSPolicy
 from ding.policy.pdqn import PDQNPolicy as PDQNPolicy
 from ding.policy.pg import PGPolicy as PGPolicy
 from ding.policy.plan_diffuser import PDPolicy as PDPolicy

@@ -85,6 +85,8 @@ class Policy(Learning, ABC):
     acts_in_unit_range: ClassVar[bool] = False
     #: Whether ``model.action_shape`` is that of latent actions, which the policy turns into actions of the env.
     has_latent_actions: ClassVar[bool] = False
+    #: Whether the network sees more than an observation, so that ``model.obs_shape`` is no shape of the env.
+    extends_obs: ClassVar[bool] = False
     #: All modes, in the order in which they are initialised.
     total_field: ClassVar[tuple[str, ...]] = ("learn", "collect", "eval")
 

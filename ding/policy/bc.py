@@ -9,7 +9,7 @@ from torch.nn import functional
 from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
-from ding.policy._learning.optimization import clipping_adam, clipping_sgd
+from ding.policy._learning.optimization import EpochRates, sgd_or_adamw, warmed_up_share
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
@@ -20,29 +20,8 @@ from ding.utils import POLICY_REGISTRY
 from ding.utils.names import did_you_mean
 
 _DISTANCES: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {"l1_loss": torch.abs, "mse_loss": torch.square}
-_OPTIMIZERS = ("SGD", "Adam")
 # Predictions at or beyond it are those that a squashed action hardly reaches.
 _TANH_LIMIT = torch.tanh(torch.tensor(1.0)).item()
-
-
-class EpochRates:
-    """Learning rates of an optimiser by the number of the epoch.
-
-    Args:
-        share: The epoch, from 0, to the factor of the learning rate.
-    """
-
-    def __init__(self, optimizer: torch.optim.Optimizer, share: Callable[[int], float]) -> None:
-        self._optimizer, self._share = optimizer, share
-        self._starts = [group["lr"] for group in optimizer.param_groups]
-        self._epoch = -1
-        self.step()
-
-    def step(self) -> None:
-        """Go to the next epoch."""
-        self._epoch += 1
-        for group, start in zip(self._optimizer.param_groups, self._starts):
-            group["lr"] = start * self._share(self._epoch)
 
 
 @POLICY_REGISTRY.register("bc")
@@ -116,23 +95,13 @@ class BehaviourCloningPolicy(Policy):
             raise PolicyConfigError("policy.model.action_space: behaviour cloning learns actions, use 'regression'")
         self._optimizer = self._make_optimizer()
         #: Moved on by the pipeline after each epoch.
-        self._lr_scheduler = EpochRates(self._optimizer, self._lr_share) if learn.lr_decay else None
+        self._lr_scheduler = (
+            EpochRates(self._optimizer, lambda epoch: warmed_up_share(learn, epoch)) if learn.lr_decay else None
+        )
         self._learn_model = model_wrap(self._model, wrapper_name="base")
 
     def _make_optimizer(self) -> Adam | SGD:
-        learn, parameters = self._cfg.learn, self._model.parameters()
-        if learn.optimizer not in _OPTIMIZERS:
-            hint = did_you_mean(str(learn.optimizer), _OPTIMIZERS)
-            raise PolicyConfigError(f"policy.learn.optimizer: {learn.optimizer!r} is unknown.{hint}")
-        if learn.optimizer == "SGD":
-            return clipping_sgd(parameters, learn)
-        return clipping_adam(parameters, learn, optim_type="adamw")
-
-    def _lr_share(self, epoch: int) -> float:
-        learn = self._cfg.learn
-        if epoch <= learn.warmup_epoch:
-            return float(learn.warmup_lr / learn.learning_rate)
-        return float(learn.decay_rate ** ((epoch - learn.warmup_epoch) // learn.decay_epoch))
+        return sgd_or_adamw(self._model.parameters(), self._cfg.learn)
 
     @batched
     def _forward_learn(self, data: Samples) -> Any:

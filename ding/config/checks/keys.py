@@ -23,7 +23,7 @@ logger = logging.getLogger("ding.config")
 _OPTIONAL_TEXT: dict[str, str] = {
     "": (
         "exp_name seed env policy reward_model rnd_reward_model episodic_reward_model world_model bco level_replay "
-        "wandb_logger"
+        "wandb_logger train_seeds"
     ),
     "env": (
         "type import_names env_id collector_env_num evaluator_env_num n_evaluator_episode stop_value manager cfg_type "

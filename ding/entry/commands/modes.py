@@ -32,6 +32,7 @@ _PIPELINES = {
     # A data set has no env steps to limit.
     "serial_offline": ("serial_pipeline_offline", "max_train_iter=train_iter strict"),
     "serial_bc": ("serial_pipeline_bc", "max_iter=train_iter data_path strict"),
+    "serial_pc": ("serial_pipeline_pc", "max_iter=train_iter strict"),
     "serial_trex": ("serial_pipeline_trex", _LIMITS),
     "serial_trex_onpolicy": ("serial_pipeline_trex_onpolicy", _LIMITS),
     "serial_dyna": ("serial_pipeline_dyna", _LIMITS),

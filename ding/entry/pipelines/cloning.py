@@ -27,6 +27,7 @@ from ding.entry.view.callbacks import RunCallback
 from ding.entry.view.views import RunView
 from ding.policy import Policy
 from ding.utils.data import BCODataset
+from ding.utils.data.dataset import ColumnDataset
 from ding.utils.file_helper import read_file
 from ding.utils.nested import dotted
 from ding.world_model import InverseDynamicsModel
@@ -77,34 +78,43 @@ def serial_pipeline_bc(
     )
     with opened_run(arguments, commanded=False) as run:
         cfg = run.cfg
-        epochs = cfg.policy.learn.get("train_epoch")
-        if not isinstance(epochs, (int, float)) or epochs <= 0:
-            raise ConfigValueError(f"policy.learn.train_epoch must be the number of epochs, got {epochs!r}")
+        epochs = num_epochs(cfg)
         dataset = _data_set(cfg, data_path)
         with run.parts(with_buffer=False, collects=False) as parts:
             if model is None:
                 continuous = bool(cfg.policy.get("continuous", False))
                 check_data_set(type(parts.policy), cfg.policy.model, dataset, continuous)
             use_data_statistics(parts.policy, dataset)
-            data = CloningPath(parts, dataset)
-            limit = min(max_iter, int(epochs) * data.batches_per_epoch)
+            data = CloningPath(parts, *_split(dataset))
+            limit = min(max_iter, epochs * data.batches_per_epoch)
             options = () if data_path is None else ("--data-path", data_path)
             status = run.train(parts, data, "serial_bc", options, limit)
             return parts.policy, status.solved or status.train_iter >= max_iter
 
 
+def num_epochs(cfg: EasyDict) -> int:
+    """Return ``policy.learn.train_epoch``.
+
+    Raises:
+        ConfigValueError: it is no positive number.
+    """
+    epochs = cfg.policy.learn.get("train_epoch")
+    if not isinstance(epochs, (int, float)) or epochs <= 0:
+        raise ConfigValueError(f"policy.learn.train_epoch must be the number of epochs, got {epochs!r}")
+    return int(epochs)
+
+
 class CloningPath(DataPath):
-    """Draws from the first nine tenths of a data set, and validates on the rest before each epoch.
+    """Draws from a data set, and validates on another one before each epoch.
 
     Args:
         parts: the workers; no collector is needed.
-        dataset: with ``obs`` and ``action``, and ``rows_at``.
+        training, validation: with ``obs`` and ``action``, and ``rows_at``.
     """
 
-    def __init__(self, parts: SerialParts, dataset: Any) -> None:
-        count = int(len(dataset) * _TRAIN_SHARE)
-        self._parts, self._validation = parts, _Part(dataset, count, len(dataset))
-        self._path = OfflinePath(parts, _Part(dataset, 0, count))
+    def __init__(self, parts: SerialParts, training: ColumnDataset | _Part, validation: ColumnDataset | _Part) -> None:
+        self._parts, self._validation = parts, validation
+        self._path = OfflinePath(parts, training)
         self.batches_per_epoch = self._path.batches_per_epoch
         self._scheduler = parts.learner.policy.get_attribute("lr_scheduler")
 
@@ -160,6 +170,12 @@ class _Part(Dataset[Any]):
         """The rows at these positions as columns."""
         entries: dict[str, Any] = self._dataset.rows_at(places + self._start)
         return entries
+
+
+def _split(dataset: Any) -> tuple[_Part, _Part]:
+    """Return the rows to train on, and those to validate on."""
+    count = int(len(dataset) * _TRAIN_SHARE)
+    return _Part(dataset, 0, count), _Part(dataset, count, len(dataset))
 
 
 def _data_set(cfg: EasyDict, data_path: str | None) -> Dataset[Any]:

@@ -87,7 +87,8 @@ def check_obs_shape(
         ConfigValueError: it does not fit, or networks take no observations of this kind.
     """
     wanted = model_cfg.get("obs_shape")
-    if wanted is None or not is_our_network(policy_cls, model_cfg):
+    extended = getattr(policy_cls, "extends_obs", False)
+    if wanted is None or extended or not is_our_network(policy_cls, model_cfg):
         return
     # What one agent, or player, sees, where there are several.
     together = _agent_num(model_cfg, env.action_space) if num_players == 1 else num_players

@@ -247,7 +247,7 @@ class Maze(BaseEnv):
         self._num_steps = 0
         return self._obs()
 
-    def random_start(self) -> Any:
+    def random_start(self) -> np.ndarray:
         """Put the agent on a random free cell; returns the observation there."""
         free = np.argwhere((self._cells != _WALL) & (self._cells != _TARGET))
         row, column = self._rng.choice(free).tolist()

@@ -26,6 +26,7 @@ from ding.utils.names import did_you_mean
 
 log = logging.getLogger(__name__)
 
+_CLONING_OPTIMIZERS = ("SGD", "Adam")
 _AMP_TYPES = {"bfloat16": torch.bfloat16}
 _Optimizer = TypeVar("_Optimizer", Adam, RMSprop, SGD)
 _Parameters = Iterable[torch.nn.Parameter] | Iterable[dict[str, Any]]
@@ -48,6 +49,20 @@ def clipping_rmsprop(params: _Parameters, learn_cfg: Mapping[str, Any], **option
 def clipping_sgd(params: _Parameters, learn_cfg: Mapping[str, Any], **options: Any) -> SGD:
     """Gradient descent by the keys of a ``learn`` section, ``momentum`` too, as :func:`clipping_adam`."""
     return _clipping(SGD, params, learn_cfg, {"momentum": learn_cfg.get("momentum", 0.0), **options})
+
+
+def sgd_or_adamw(params: _Parameters, learn_cfg: Mapping[str, Any]) -> Adam | SGD:
+    """The optimiser that ``learn.optimizer`` names: ``'SGD'``, or ``'Adam'`` with decoupled weight decay.
+
+    Raises:
+        PolicyConfigError: another name, or as :func:`clipping_adam`.
+    """
+    if learn_cfg["optimizer"] not in _CLONING_OPTIMIZERS:
+        hint = did_you_mean(str(learn_cfg["optimizer"]), _CLONING_OPTIMIZERS)
+        raise PolicyConfigError(f"policy.learn.optimizer: {learn_cfg['optimizer']!r} is unknown.{hint}")
+    if learn_cfg["optimizer"] == "SGD":
+        return clipping_sgd(params, learn_cfg)
+    return clipping_adam(params, learn_cfg, optim_type="adamw")
 
 
 def _clipping(
@@ -76,6 +91,35 @@ def _schedule(optimizer: torch.optim.Optimizer, setting: Any) -> LinearDecay | N
             f"policy.learn.lr_scheduler must be None or have epoch_num and min_lr_lambda, found {setting!r}"
         ) from error
     return LinearDecay(tuple(group["lr"] for group in optimizer.param_groups), epochs, lowest)
+
+
+class EpochRates:
+    """Learning rates of an optimiser by the number of the epoch.
+
+    Args:
+        share: The epoch, from 0, to the factor of the learning rate.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, share: Callable[[int], float]) -> None:
+        self._optimizer, self._share = optimizer, share
+        self._starts = [group["lr"] for group in optimizer.param_groups]
+        self._epoch = -1
+        self.step()
+
+    def step(self) -> None:
+        """Go to the next epoch."""
+        self._epoch += 1
+        for group, start in zip(self._optimizer.param_groups, self._starts):
+            group["lr"] = start * self._share(self._epoch)
+
+
+def warmed_up_share(learn_cfg: Mapping[str, Any], epoch: int) -> float:
+    """The share of the learning rate in an epoch: ``warmup_lr`` up to ``warmup_epoch``, and then ``decay_rate`` to the
+    number of times that ``decay_epoch`` epochs have passed.
+    """
+    if epoch <= learn_cfg["warmup_epoch"]:
+        return float(learn_cfg["warmup_lr"] / learn_cfg["learning_rate"])
+    return float(learn_cfg["decay_rate"] ** ((epoch - learn_cfg["warmup_epoch"]) // learn_cfg["decay_epoch"]))
 
 
 class ReadOnlySchedule:

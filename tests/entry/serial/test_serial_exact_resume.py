@@ -85,8 +85,9 @@ def digest_of(snapshot: Path) -> str:
     state = read_tree(snapshot / "state.safetensors", "ding.run_state")
     # Wall-clock times are no part of the run.
     for one in (state, *([state["expert"]] if "expert" in state else [])):
-        del one["collector"]["total_duration"]
-        for episode in one["collector"]["episode_info"]:
+        # That of a run that collects nothing is empty.
+        one["collector"].pop("total_duration", None)
+        for episode in one["collector"].get("episode_info", []):
             del episode["time"]
     hashed = hashlib.sha256()
     feed(hashed, {"learned": learned, "state": state})

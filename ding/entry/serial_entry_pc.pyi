@@ -1,0 +1,1 @@
+from ding.entry.pipelines.procedure import *

@@ -18,7 +18,7 @@ from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv, EnvConfigError, copy_cfg
 from ding.envs.env.making import apply_wrappers, find_spec, make_gym_env, with_step_limit
 from ding.envs.env.norms import deferred_norms, has_obs_norm
-from ding.envs.env.spaces import float32_space
+from ding.envs.env.spaces import float32_space, seed_spaces
 from ding.envs.env.stepping import FastStep, RawStep
 from ding.envs.env_wrappers import EvalEpisodeReturnWrapper, ObsNormWrapper
 from ding.envs.env_wrappers.video import RecordEpisodes, require_video_writer
@@ -231,7 +231,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
         own = [item for item in self._cfg.env_wrapper if callable(item)]
         self._read_obs = obs_reader(self._observation_space, strict=not own)
         self._actions = ActionMapping(env.action_space, self.act_scale)
-        self._action_space = self._actions.given_space
+        # A copy, as the env may draw actions of its own, such as those of an opponent, from its space.
+        self._action_space = deepcopy(self._actions.given_space)
         self._action_space.seed(0 if self._seed is None else self._seed)
         self.render_mode = env.render_mode
         self.metadata = env.metadata
@@ -266,6 +267,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
         if self._seed_api and self._seed is not None and (self._seed_waits or not self._dynamic_seed):
             kwargs.setdefault("seed", self._seed)
         self._seed_waits = False
+        if kwargs.get("seed") is not None:
+            seed_spaces(env, kwargs["seed"])
         obs, _ = env.reset(**kwargs)
         self._in_episode = True
         return copied(self._read_obs(obs))

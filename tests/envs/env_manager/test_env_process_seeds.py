@@ -145,3 +145,45 @@ def test_the_base_manager_leaves_the_generators_of_its_process_alone():
 
 def gymnasium_counter():
     return DingEnvWrapper(cfg=EasyDict(env_id="CartPole-v1"))
+
+
+class Sampling(gymnasium.Env):
+    """Draws from its spaces, which belong to the class."""
+
+    observation_space = spaces.Dict({"a": spaces.Box(0, 1, (2,), np.float32), "b": spaces.Discrete(1000)})
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def sampled(cfg, seed):
+    """Return what two envs showed in two steps, after an env of their class with another seed was reset."""
+    manager = create_env_manager(EasyDict(cfg), [lambda: DingEnvWrapper(Sampling(), EasyDict())] * 2)
+    manager.seed(seed)
+    manager.launch()
+    try:
+        other = DingEnvWrapper(Sampling(), EasyDict())
+        other.seed(1)
+        other.reset()
+        drawn = []
+        for _ in range(2):
+            manager.step({0: np.array([0]), 1: np.array([1])})
+            drawn += [manager.ready_obs[env_id]["a"].tolist() for env_id in range(2)]
+        return drawn
+    finally:
+        manager.close()
+
+
+@pytest.mark.parametrize(
+    "cfg", [{"type": "base"}, PROCESSES[0], {"type": "gym_vector"}], ids=["base", *IDS[:1], "vector"]
+)
+def test_envs_that_sample_their_spaces_follow_their_seeds(kind):
+    cfg = {"type": kind}
+    drawn = sampled(cfg, [5, 6])
+    assert drawn == sampled(cfg, [5, 6])
+    assert len(np.unique(drawn)) == 8
+    assert not np.isin(drawn, sampled(cfg, [15, 16])).any()

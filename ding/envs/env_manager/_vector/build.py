@@ -18,6 +18,7 @@ from ding.envs.env.action_parts import from_sample
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.envs.env.making import find_spec
+from ding.envs.env.spaces import seed_spaces
 from ding.envs.env_manager._columns import of_abnormal
 from ding.envs.env_manager._vector.ale import with_games
 from ding.envs.env_wrappers import GymToGymnasiumWrapper
@@ -112,6 +113,8 @@ class InContract(AnyWrapper):
         Raises:
             DataProblem: the observation is outside of the contract.
         """
+        if seed is not None and not isinstance(self.env, AsGymnasium):  # its spaces are its own affair
+            seed_spaces(self.env, seed)
         obs, info = self.env.reset(seed=seed, options=options)
         try:
             self._obs = obs = self._read(obs)

@@ -38,7 +38,7 @@ class RunningMeanStd(running_mean_std.RunningMeanStd):
 class _Float32Obs(ObsWrapper):
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
-        shape = box_of(env).shape
+        shape = box_of(env, self).shape
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32)
         self.clip_range = CLIP_RANGE
 
@@ -60,7 +60,7 @@ class ObsNormWrapper(_Float32Obs):
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self.data_count = 0
-        self.rms = RunningMeanStd(shape=box_of(env).shape)
+        self.rms = RunningMeanStd(shape=box_of(env, self).shape)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
         """Take in and standardise, float32."""

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 
 from ding.envs.contract import copied
+from ding.envs.env.base_env import EnvConfigError
 from ding.envs.env_wrappers._either_api import EitherApi, ObsWrapper
 from ding.envs.gymnasium_types import AnyEnv, Reset, Step, box_of, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY, require_extra
@@ -34,7 +35,7 @@ class WarpFrameWrapper(ObsWrapper):
         super().__init__(env)
         self._cv2 = require_extra("cv2", "atari")
         self.size = size
-        old = box_of(env)
+        old = box_of(env, self)
         self._channels_first = len(old.shape) == 3 and old.shape[0] < 10
         shape = (old.shape[0], size, size) if self._channels_first else (size, size)
         self.observation_space = _box(*_bounds(old), shape, old.dtype)
@@ -57,12 +58,18 @@ class WarpFrameWrapper(ObsWrapper):
 
 @ENV_WRAPPER_REGISTRY.register("scaled_float_frame")
 class ScaledFloatFrameWrapper(ObsWrapper):
-    """Scale observations to float32 in [0, 1] by the bounds of the space."""
+    """Scale observations to float32 in [0, 1] by the bounds of the space.
+
+    Raises:
+        EnvConfigError: They have no bounds.
+    """
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
-        old = box_of(env)
+        old = box_of(env, self)
         low, high = _bounds(old)
+        if not np.isfinite(high - low):
+            raise EnvConfigError(f"env.env_wrapper: ScaledFloatFrameWrapper needs observations with bounds, not {old}")
         self.bias = np.float32(low)
         self.scale = np.float32(high - low)
         self.observation_space = _box(0.0, 1.0, old.shape, np.float32)
@@ -80,7 +87,7 @@ class FrameStackWrapper(EitherApi):
         super().__init__(env)
         self.n_frames = n_frames
         self.frames: deque[Any] = deque(maxlen=n_frames)
-        old = box_of(env)
+        old = box_of(env, self)
         self.observation_space = _box(*_bounds(old), (n_frames, *old.shape), old.dtype)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
@@ -157,7 +164,7 @@ class RamWrapper(ObsWrapper):
 
     def __init__(self, env: AnyEnv, render: bool = False) -> None:
         super().__init__(env)
-        self.observation_space = _box(*_bounds(box_of(env)), (128, 1, 1), np.float32)
+        self.observation_space = _box(*_bounds(box_of(env, self)), (128, 1, 1), np.float32)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
         """Reshape."""

@@ -32,6 +32,7 @@ from ding.envs import (
     create_env_wrapper,
     update_shape,
 )
+from ding.envs.env.base_env import EnvConfigError
 from ding.utils import ENV_WRAPPER_REGISTRY
 
 
@@ -357,3 +358,15 @@ def test_adapter_uses_a_seed_once():
     env.reset()
     env.reset(seed=6)
     assert seeds == [4, None, 6]
+
+
+@pytest.mark.parametrize("wrapper", [ObsNormWrapper, FrameStackWrapper, ScaledFloatFrameWrapper])
+def test_observations_that_are_no_arrays_are_refused_by_name(wrapper):
+    env = Script(space=spaces.Dict(a=spaces.Box(0, 1, (2,)), b=spaces.Discrete(3)))
+    with pytest.raises(EnvConfigError, match=f"{wrapper.__name__} needs observations of one array"):
+        wrapper(env)
+
+
+def test_frames_without_bounds_cannot_be_scaled_by_them():
+    with pytest.raises(EnvConfigError, match="needs observations with bounds"):
+        ScaledFloatFrameWrapper(Script(space=spaces.Box(0, np.inf, (2,))))

@@ -18,7 +18,7 @@ from ding.data.roles import Samples, StateDict, Writer
 from ding.entry.serial.loop import ReplayPath
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts
 from ding.envs import get_vec_env_setting
-from ding.utils import deep_merge_dicts, get_rank
+from ding.utils import deep_merge_dicts, get_rank, get_world_size
 from ding.worker import ElasticReplayBuffer, create_buffer, get_buffer_cls
 from ding.world_model import DreamWorldModel, DynaWorldModel, WorldModel, create_world_model
 
@@ -66,12 +66,20 @@ def world_model_of(parts: SerialParts, env_setting: EnvSetting | None, kind: Cal
 
 
 def sequence_model_of(parts: SerialParts, env_setting: EnvSetting | None) -> WorldModel:
-    """Return a new world model in whose latent states the policy acts; see :func:`world_model_of`.
+    """Return a new world model in whose latent states the policy acts; see :func:`world_model_of`. It is on the device
+    of the policy, whatever ``world_model.cuda`` says.
 
     Raises:
         ConfigValueError: the world model learns from no sequences, its sizes are not those of the policy, or its
-            actions not those of the env.
+            actions not those of the env; or several processes train one policy, each with another world model.
     """
+    if parts.cfg.policy.get("multi_gpu", False) and get_world_size() > 1:
+        raise ConfigValueError(
+            "policy.multi_gpu=True: world models of several processes are not averaged, so a policy that acts in their "
+            "latent states learns in one process"
+        )
+    if "world_model" in parts.cfg:
+        parts.cfg.world_model.cuda = parts.cfg.policy.cuda
     model: WorldModel = world_model_of(parts, env_setting, WorldModel)
     if not hasattr(model, "should_pretrain"):
         raise ConfigValueError(

@@ -270,7 +270,7 @@ def bind_world_model(cfg: EasyDict, mode: CollectMode | EvalMode) -> None:
         raise ConfigValueError(
             f"create_config.world_model is missing: policy.type {cfg.policy.type!r} acts in the states of a world model"
         )
-    mode.set_attribute("world_model", create_world_model(cfg.world_model, None, None))
+    mode.set_attribute("world_model", create_world_model({**cfg.world_model, "cuda": cfg.policy.cuda}, None, None))
 
 
 def _policy(

@@ -1,6 +1,6 @@
 """Dreamer on the state of Pendulum-v1.
 
-Result: not run to its stop value.
+Result: the stop value on seed 0 after 4,500 env steps; other seeds were not run.
 """
 
 from easydict import EasyDict

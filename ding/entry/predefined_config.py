@@ -15,6 +15,12 @@ env_dict = {
 }
 """Name of an env -> package of DI-engine's zoo with its configs, which is used where ``configs/`` has no file."""
 
+policy_dict = {
+    name: f"ding.policy.{name}"
+    for name in ("dqn", "rainbow", "c51", "qrdqn", "iqn", "a2c", "impala", "ppo", "sqn", "r2d2", "ddpg", "td3", "sac")
+}
+"""Name of a policy -> its module."""
+
 
 def predefined_config_path(env: str, policy: str) -> Path | None:
     """Return ``configs/<env>/<env>_<policy>_config.py`` of the current folder or the repository, None where is none."""

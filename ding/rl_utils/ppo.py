@@ -9,6 +9,7 @@ from collections import namedtuple
 import torch
 
 from ding.rl_utils._types import Data
+from ding.rl_utils.surrogate import calculate_kl_div as calculate_kl_div
 from ding.rl_utils.surrogate import clipped_value_loss, surrogate_loss
 
 ppo_data = namedtuple(

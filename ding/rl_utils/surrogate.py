@@ -76,7 +76,7 @@ def surrogate_loss(
         policy_loss, entropy_loss = -weighted(objective, weight).mean(), weighted(entropy, weight).mean()
         kl_div = torch.zeros_like(policy_loss)
         if pretrained is not None:
-            kl_div = kl_estimate(logp - policy_of(reference).log_prob(taken), kl_type)
+            kl_div = calculate_kl_div(logp - policy_of(reference).log_prob(taken), kl_type)
         with torch.no_grad():
             approx_kl, clipfrac = (logp_old - logp).mean(), ((ratio - 1).abs() > clip_ratio).float().mean()
         terms.append(Surrogate(policy_loss, entropy_loss, kl_div, approx_kl, clipfrac))
@@ -86,7 +86,7 @@ def surrogate_loss(
     return Surrogate(*(column.sum() for column in columns[:3]), *(column.amax() for column in columns[3:]))
 
 
-def kl_estimate(log_ratio: torch.Tensor, kl_type: str) -> torch.Tensor:
+def calculate_kl_div(log_ratio: torch.Tensor, kl_type: str) -> torch.Tensor:
     """Mean estimate of a KL divergence from samples (Schulman 2020, "Approximating KL divergence").
 
     ``log_ratio`` = log p - log q for samples of p: ``k1`` is it, ``k2`` half its square, ``k3`` the unbiased positive

@@ -30,7 +30,8 @@ def token_surrogate_loss(
 ) -> TokenSurrogate:
     """``-min(ratio A, clip(ratio) A) + beta KL(new, reference)`` of each token: the mean over sequences of their means.
 
-    The KL divergence is the estimate k3 of :func:`~ding.rl_utils.surrogate.kl_estimate`. Only ``new`` gets a gradient.
+    The KL divergence is the estimate k3 of :func:`~ding.rl_utils.surrogate.calculate_kl_div`. Only ``new`` gets a
+    gradient.
 
     Args:
         new, old, reference: logits ``[B, S, V]`` of the policies: the one that learns, the one that generated the

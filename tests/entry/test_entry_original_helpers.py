@@ -1,5 +1,6 @@
 """Helpers of DI-engine that only scripts use: configs by name, a metric, roles that a script starts, an env's info."""
 
+import importlib
 import multiprocessing
 import threading
 from copy import deepcopy
@@ -23,7 +24,7 @@ from ding.entry.parallel_entry import (
     run_collector,
     run_learner,
 )
-from ding.entry.predefined_config import get_predefined_config
+from ding.entry.predefined_config import get_predefined_config, policy_dict
 from ding.entry.utils import AccMetric
 from ding.envs import BaseEnvInfo
 
@@ -38,6 +39,7 @@ def test_a_config_by_the_names_of_env_and_policy(tmp_path, monkeypatch):
         get_predefined_config("pendulum", "dqn")
     with pytest.raises(KeyError, match="nothing"):
         get_predefined_config("nothing", "dqn")
+    assert importlib.import_module(policy_dict["dqn"]).DQNPolicy.__name__ == "DQNPolicy"
 
 
 def test_example_configs_have_a_module_for_each_env():

@@ -42,6 +42,7 @@ from ding.rl_utils import (
     vtrace_error_discrete_action,
     vtrace_nstep_return,
 )
+from ding.rl_utils.ppo import calculate_kl_div
 from ding.rl_utils.upgo import tb_cross_entropy, upgo_returns
 
 ACT = ints(4, 3)
@@ -84,6 +85,10 @@ def test_ppo_continuous_golden():
 
 def test_ppo_without_entropy_bonus():
     assert ppo_policy_error(policy_part(discrete(), ppo_policy_data), entropy_bonus=False)[0].entropy_loss == 0
+
+
+def test_kl_estimates_have_the_values_of_di_engine():
+    assert_golden([calculate_kl_div(f(5, 0.3), kind) for kind in ("k1", "k2", "k3")], [0.56914, 0.223678, 0.172014])
 
 
 @pytest.mark.parametrize("kl_type", ["k1", "k2", "k3"])

@@ -3,11 +3,13 @@
 """
 
 import ast
+import itertools
 import json
 import os
 import pkgutil
 import random
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +20,7 @@ import numpy.typing as npt
 from ding.data import BaseEnvTimestep
 from ding.envs.contract import Obs
 from ding.envs.env.base_env import BaseEnv
+from ding.envs.zoo.tabmwp_models import calc_internlm, load_language_model
 from ding.envs.zoo.tabmwp_utils import (
     Problem,
     build_prompt,
@@ -41,12 +44,15 @@ _DEFAULTS = {
     "seed": 0,
     "data_path": os.path.join("dizoo", "tabmwp", "data"),
     "answer_fn": None,
+    "model_path": None,
+    "max_tokens": 64,
     "reference_numerics": False,
 }
 _NO_ANSWERS = (
     "env: tabmwp asks a language model for answers. Give env.answer_fn, a function from a prompt to the text that a "
-    "model writes (or its name, 'module:function'), or env.enable_replay=True with recorded answers. DI-engine's "
-    "engines, of which env.engine names one, need a paid service or a large model, and are not built in"
+    "model writes (or its name, 'module:function'), env.model_path, a folder with a causal language model, or "
+    "env.enable_replay=True with recorded answers. DI-engine's engines, of which env.engine names one, need a paid "
+    "service or the download of a large model"
 )
 
 
@@ -65,9 +71,13 @@ class TabMWP(BaseEnv):
     ``shot_pids`` and ``output`` in each line, whose problems and examples are those of the episodes. DI-engine reads
     the same files and has the numbers of the problems in its source.
 
+    ``model_path`` is a folder with a causal language model and its tokenizer for ``transformers`` (extra ``llm``),
+    which continues a prompt by its most likely tokens, ``max_tokens`` (64) at most.
+
     Args:
-        cfg: ``answer_fn`` or ``enable_replay``; ``data_path``, ``cand_number`` (16 by default), ``train_number`` (80),
-            ``shot_number`` (2), ``prompt_format`` ('TQ-A'), ``option_inds``, ``seed`` (of the choice of problems, 0).
+        cfg: ``answer_fn``, ``model_path`` or ``enable_replay``; ``data_path``, ``cand_number`` (16 by default),
+            ``train_number`` (80), ``shot_number`` (2), ``prompt_format`` ('TQ-A'), ``option_inds``, ``seed`` (of the
+            choice of problems, 0).
 
     Raises:
         ValueError: no source of answers, too few problems, or another action.
@@ -77,7 +87,7 @@ class TabMWP(BaseEnv):
     def __init__(self, cfg: Mapping[str, Any]) -> None:
         self._cfg = SimpleNamespace(**{**_DEFAULTS, **cfg})
         answer_fn = self._cfg.answer_fn
-        if answer_fn is None and not self._cfg.enable_replay:
+        if answer_fn is None and self._cfg.model_path is None and not self._cfg.enable_replay:
             raise ValueError(_NO_ANSWERS)
         self._answer_fn: Callable[[str], str] | None = (
             pkgutil.resolve_name(answer_fn) if isinstance(answer_fn, str) else answer_fn
@@ -131,13 +141,37 @@ class TabMWP(BaseEnv):
 
         Raises:
             ValueError: answers are replayed, and this one is not recorded.
+            FileNotFoundError: there is no folder ``model_path``.
+            MissingExtraError: ``model_path`` needs the extra ``llm``.
         """
-        if self._answer_fn is not None:
-            return self._answer_fn(build_prompt(self._problems, shot_pids, pid, self._cfg))
+        if self._answer_fn is not None or self._cfg.model_path is not None:
+            return self._ask(build_prompt(self._problems, shot_pids, pid, self._cfg))
         key = (pid, tuple(shot_pids))
         if key not in self._recorded:
             raise ValueError(f"there is no recorded answer to problem {pid} with the examples {list(shot_pids)}")
         return self._recorded[key]
+
+    def _ask(self, prompt: str) -> str:
+        if self._answer_fn is not None:
+            return self._answer_fn(prompt)
+        model, tokenizer = load_language_model(str(self._cfg.model_path))
+        return calc_internlm(model, tokenizer, prompt, int(self._cfg.max_tokens))
+
+    def parse_all_answers(self) -> None:
+        """Ask for the answers to all problems with each pair of candidates, and record them for ``enable_replay``.
+
+        ``sampled_pid.txt`` (candidates, then problems) and ``model_in_out.txt`` go to ``data_path``. Rename the latter
+        to ``model_in_out_train.txt`` or ``model_in_out_eval.txt``.
+        """
+        if not self._problems:
+            self._load()
+        folder = Path(self._cfg.data_path)
+        (folder / "sampled_pid.txt").write_text(f"{self._cand_pids}\n{self._train_pids}\n", encoding="utf-8")
+        with (folder / "model_in_out.txt").open("w", encoding="utf-8") as file:
+            for pid, shots in itertools.product(self._train_pids, itertools.permutations(self._cand_pids, 2)):
+                prompt = build_prompt(self._problems, shots, pid, self._cfg)
+                record = {"pid": pid, "shot_pids": list(shots), "prompt": prompt, "output": self.get_output(pid, shots)}
+                file.write(f"{record!r}\n")
 
     def _load(self) -> None:
         with open(os.path.join(self._cfg.data_path, "problems_train.json"), encoding="utf-8") as file:

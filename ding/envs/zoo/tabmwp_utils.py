@@ -11,12 +11,17 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
+from ding.envs.zoo.tabmwp_models import calc_internlm as calc_internlm
+from ding.envs.zoo.tabmwp_models import calc_rwkv as calc_rwkv
+from ding.envs.zoo.tabmwp_models import get_gpt3_output as get_gpt3_output
+from ding.envs.zoo.tabmwp_models import sample_logits as sample_logits
 from ding.utils.names import check_choice
 
 Problem = Mapping[str, Any]
 
 _ANSWER_OF_TEXT = re.compile(r"the answer is\s*(.+)", re.IGNORECASE)
-_NUMBER = r"\$?-?\d[\d,]*(?:\.\d+)?(?:/\d+)?"
+# A number that is no part of a time of day.
+_NUMBER = r"(?<![\d:])\$?-?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\d:])"
 # Where a number stands that is meant as the answer, the surest place first.
 _NUMBER_PLACES = (
     re.compile(rf" = \s*({_NUMBER})"),
@@ -120,8 +125,8 @@ def extract_prediction(output: str, options: Sequence[str] | None, option_inds: 
     """
     text = output.strip().split("\n")[0].strip()
     text = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", text)
-    # The right-hand side of an equation, or the text as it is.
-    right = re.split(r"=", text, maxsplit=1)[1].strip() if "=" in text else text
+    # The right-hand side of an equation counts.
+    text = text.partition("=")[2].strip() if "=" in text else text
     if options:
         return _option(text, options, option_inds)
     named = _ANSWER_OF_TEXT.search(text)
@@ -131,18 +136,19 @@ def extract_prediction(output: str, options: Sequence[str] | None, option_inds: 
         found: list[str] = place.findall(text)
         if found:
             return _without_stop(found[-1] if place is _NUMBER_PLACES[0] else found[0])
-    return _without_stop(right)
+    return _without_stop(text)
 
 
 def _option(text: str, options: Sequence[str], letters: Sequence[str]) -> str:
     known = "".join(letters)
     for pattern in (
-        rf"^\(?([{known}])\)?[.]?$",
-        rf"\(([{known}])\)",
+        rf"(?i)^\(?([{known}])\)?[.]?$",
+        rf"(?i)\(([{known}])\)",
+        # Behind or before other words a small letter may be one of them.
         rf"^([{known}])[.:) ]",
-        rf"answer is ([{known}])\b",
+        rf"(?i:answer is) ([{known}])\b",
     ):
-        found = re.search(pattern, text, re.IGNORECASE)
+        found = re.search(pattern, text)
         letter = found.group(1) if found else ""
         letter = letter if letter in letters else letter.upper() if letter.upper() in letters else letter.lower()
         if letter in letters:
@@ -178,7 +184,7 @@ def normalize_answer(text: str, unit: str | None) -> str:
     if re.fullmatch(r"-?\d+", plain):
         return str(int(plain))
     if re.fullmatch(r"-?\d+/\d+", plain) and int(plain.split("/")[1]):
-        return f"{round(float(Fraction(plain)), 3):g}"
+        plain = f"{float(Fraction(plain)):.3f}"
     if re.fullmatch(r"-?\d*\.\d+", plain):
         value = round(float(plain), 3)
         return str(int(value)) if value.is_integer() else str(value)

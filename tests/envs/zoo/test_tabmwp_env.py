@@ -5,15 +5,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from easydict import EasyDict
 
 from ding.envs.zoo.tabmwp_env import TabMWP
 from ding.envs.zoo.tabmwp_utils import (
     build_prompt,
+    calc_rwkv,
     create_one_example,
     extract_prediction,
+    get_gpt3_output,
     get_question_text,
     normalize_answer,
+    sample_logits,
     score_string_similarity,
 )
 from ding.utils import ENV_REGISTRY
@@ -62,6 +66,10 @@ def adds_up(prompt):
         ("no idea", None, "no idea"),
         ("The answer is \\frac{3}{4}.\nNo, 5.", None, "3/4"),
         ("It starts at 10:30 A.M.", None, "10:30 A.M."),
+        ("it is 7:30 P.M.", None, "7:30 P.M."),
+        ("3+4=7", None, "7"),
+        ("a dog, so y y", ["x", "y y"], "y y"),
+        ("A. because", ["x", "y y"], "x"),
     ],
 )
 def test_the_answer_in_what_a_model_writes(text, options, expected):
@@ -71,7 +79,8 @@ def test_the_answer_in_what_a_model_writes(text, options, expected):
 @pytest.mark.parametrize(
     ("text", "unit", "expected"),
     [("$1,234.00", None, "1234"), ("3/4", None, "0.75"), ("0.5000", None, "0.5"), ("12 kg", "kg", "12")]
-    + [("-7", None, "-7"), ("1,000", None, "1000"), ("5.", None, "5"), ("10:30 A.M.", None, "10:30 A.M")],
+    + [("-7", None, "-7"), ("1,000", None, "1000"), ("5.", None, "5"), ("10:30 A.M.", None, "10:30 A.M")]
+    + [("1234567/2", None, "617283.5"), ("2/1", None, "2"), ("1/0", None, "1/0"), ("1,200 kg", "kg", "1200")],
 )
 def test_the_form_in_which_answers_are_compared(text, unit, expected):
     assert normalize_answer(text, unit) == expected
@@ -159,3 +168,53 @@ def test_import_paths_of_the_zoo():
 
     assert short is long is TabMWP
     assert helper is extract_prediction
+
+
+def test_answers_that_an_env_recorded_replace_the_model(data_path, tmp_path):
+    cfg = {"data_path": data_path, "cand_number": 3, "train_number": 4}
+    recorder = TabMWP({**cfg, "answer_fn": adds_up})
+    recorder.parse_all_answers()
+    assert len((tmp_path / "sampled_pid.txt").read_text(encoding="utf-8").splitlines()) == 2
+    (tmp_path / "model_in_out.txt").rename(tmp_path / "model_in_out_train.txt")
+    env = TabMWP({"data_path": data_path, "enable_replay": True})
+    first, replayed = recorder.reset(), env.reset()
+    assert first["train_sample"] == replayed["train_sample"]
+    order = [replayed["candidate_samples"].index(text) for text in first["candidate_samples"]]
+    for shots in ([0, 1], [2, 0], [1, 2], [0, 2]):
+        assert recorder.step(shots).reward == env.step([order[shot] for shot in shots]).reward
+
+
+def test_tokens_are_drawn_among_the_likely_ones_at_any_temperature():
+    np.random.seed(0)
+    logit = torch.tensor([0.0, 3.0, 2.0, -5.0])
+    drawn = [[sample_logits(logit, temperature) for _ in range(50)] for temperature in (1.0, 0.1, 10.0)]
+    assert set(drawn[0]) == set(drawn[2]) == {1, 2}
+    assert drawn[1].count(1) >= 49
+    assert {sample_logits(logit, top_p=0.5) for _ in range(20)} == {1}
+    with pytest.raises(NotImplementedError, match="a paid service"):
+        get_gpt3_output("1 + 1", None)
+
+
+def test_a_local_language_model_answers(data_path, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "apples", "pears"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    tokenizer = transformers.BertTokenizer(str(tmp_path / "vocab.txt"))
+    sizes = {"vocab_size": len(words), "bos_token_id": 0, "eos_token_id": 0}
+    causal = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(**sizes, n_embd=8, n_layer=1, n_head=2, n_positions=128, pad_token_id=0)
+    )
+    recurrent = transformers.RwkvForCausalLM(transformers.RwkvConfig(**sizes, hidden_size=8, num_hidden_layers=2))
+    causal.save_pretrained(tmp_path / "causal")
+    tokenizer.save_pretrained(tmp_path / "causal")
+    cfg = {"data_path": data_path, "cand_number": 3, "train_number": 1, "max_tokens": 3}
+    env = TabMWP({**cfg, "model_path": str(tmp_path / "causal")})
+    env.reset()
+    step = env.step([0, 1])
+    assert step.done
+    assert step.reward.item() == -1
+    assert len(calc_rwkv(recurrent, tokenizer, "apples", max_len=4).split()) == 4
+    missing = TabMWP({**cfg, "model_path": str(tmp_path / "none")})
+    missing.reset()
+    with pytest.raises(FileNotFoundError, match=r"env\.model_path=.* is no folder; nothing is downloaded"):
+        missing.step([0, 1])

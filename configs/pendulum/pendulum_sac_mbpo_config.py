@@ -1,6 +1,7 @@
 """SAC with MBPO's world model on Pendulum-v1, after DI-engine's config of the same name.
 
-Result: the stop value after 9,000, 6,500 and 3,500 env steps on seeds 0 to 2, in up to two minutes of CPU time.
+Result: the stop value after 9,000, 6,500 and 3,500 env steps on seeds 0 to 2, in up to two minutes of CPU time. SAC
+with as many updates per env step needs 3,500 to 4,000 (docs/results.md).
 """
 
 from easydict import EasyDict

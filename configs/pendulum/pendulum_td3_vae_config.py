@@ -1,4 +1,7 @@
-"""TD3-VAE on Pendulum-v1."""
+"""TD3-VAE on Pendulum-v1.
+
+Result: the stop value after 7,840, 12,640 and 7,840 env steps on seeds 0 to 2 (docs/results.md).
+"""
 
 from easydict import EasyDict
 

@@ -18,7 +18,7 @@ from ding.policy.errors import PolicyConfigError, PolicyDataError
 from ding.utils import POLICY_REGISTRY
 
 _FIELDS = ("s", "a", "r", "s_", "d", "fake_a", "fake_a_")
-_CRITIC_RATE, _TARGET_SHARE = 3e-4, 0.005
+_CRITIC_RATE = 3e-4
 
 
 @POLICY_REGISTRY.register("qgpo")
@@ -53,6 +53,9 @@ class QGPOPolicy(OfflinePolicy):
             "behavior_policy_stop_training_iter": 600000,
             # (int) The update after which Q functions and energies begin to learn.
             "energy_guided_policy_begin_training_iter": 600000,
+            # (float) Share of the Q functions that their target takes over at each update. What is n steps ahead counts
+            # after about n / target_theta updates.
+            "target_theta": 0.005,
             # (int) The update with which Q functions end.
             "q_value_stop_training_iter": 1100000,
         },
@@ -93,9 +96,8 @@ class QGPOPolicy(OfflinePolicy):
         self._q_optimizer = clipping_adam(_trained(model.q.q0), learn, lr=_CRITIC_RATE)
         self._energy_optimizer = clipping_adam(_trained(model.q.qt), learn, lr=_CRITIC_RATE)
         self._calls = GradientSums({}, 1)  # of which the number of calls is needed
-        self._target_q = model_wrap(
-            model.q.q0_target, wrapper_name="target", update_type="momentum", update_kwargs={"theta": _TARGET_SHARE}
-        )
+        follow = {"update_type": "momentum", "update_kwargs": {"theta": learn.target_theta}}
+        self._target_q = model_wrap(model.q.q0_target, wrapper_name="target", **follow)
 
     def _forward_learn(self, data: Any) -> dict[str, Any]:
         """One update on ``s [B, O], a [B, A], r [B, 1], s_ [B, O], d [B, 1], fake_a [B, M, A], fake_a_ [B, M, A]``.

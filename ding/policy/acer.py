@@ -10,6 +10,7 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.update import Logs
 from ding.policy._samples.sequences import SequencePolicy
 from ding.rl_utils.acer import acer_policy_error, acer_trust_region_update, acer_value_error
 from ding.rl_utils.policy_dist import action_mask_of
@@ -176,12 +177,11 @@ class ACERPolicy(SequencePolicy):
         )
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update of actor and critic on B sequences, as :meth:`_get_train_sample` makes them (or with a list for
         each field); returns floats.
         """
-        output: dict[str, Any] = self._learn(data)
-        return output
+        return self._learn(data)
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         loss = acer_loss(self._model, self._target_model.forward, batch, self._cfg.learn, self._reference_numerics)

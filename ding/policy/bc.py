@@ -10,6 +10,7 @@ from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import EpochRates, sgd_or_adamw, warmed_up_share
+from ding.policy._learning.update import Logs
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
@@ -104,7 +105,7 @@ class BehaviourCloningPolicy(Policy):
         return sgd_or_adamw(self._model.parameters(), self._cfg.learn)
 
     @batched
-    def _forward_learn(self, data: Samples) -> Any:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update on B samples with ``obs`` and ``action``.
 
         Returns:

@@ -15,6 +15,7 @@ from ding.policy._acting.offline import OfflinePolicy
 from ding.policy._learning.critics import critic_losses, priorities
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import target_network
+from ding.policy._learning.update import Logs
 from ding.utils import POLICY_REGISTRY
 
 _REPEATS = 10
@@ -81,12 +82,11 @@ class BCQPolicy(OfflinePolicy):
         self._target_model = target_network(model, learn, BCQPolicy.config["learn"], self._reference_numerics)
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update of the model of actions, the critics and the perturbation on B samples; returns floats, and
         ``priority`` (B floats).
         """
-        output: dict[str, Any] = self._learn(data)
-        return output
+        return self._learn(data)
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update of the model of the data's actions (a VAE), of the critics and of the perturbation.

@@ -9,6 +9,7 @@ import torch
 from ding.data import EnvBatch, TransitionBatch, batched
 from ding.data.roles import Samples
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.update import Logs
 from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG, JointQPolicy
 from ding.policy._samples.learned_steps import completed_sequences
 from ding.policy._samples.segments import as_given, marked_real
@@ -81,7 +82,7 @@ class COMAPolicy(JointQPolicy):
         return super()._forward_collect(data, eps=eps).with_columns(eps=torch.full((len(data), 1), float(eps)))
 
     @batched
-    def _forward_learn(self, data: Samples) -> Any:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update on B sequences.
 
         Returns:

@@ -11,6 +11,7 @@ from ding.model import IModelWrapper, model_wrap
 from ding.policy._learning.critics import ActorCriticModule, critic_losses, priorities, q_values
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import num_steps, target_network
+from ding.policy._learning.update import Logs
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
@@ -107,7 +108,7 @@ class DDPGPolicy(Policy):
             self._target_model = _noisy(self._target_model, learn.get("noise_sigma", 0.2), learn.get("noise_range"))
 
     @batched
-    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Any:
+    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Logs:
         """One update of the critics on B samples, and at each ``actor_update_freq``-th one of the actor; or several on
         as many times B.
 

@@ -14,6 +14,7 @@ from ding.data.roles import StateDict
 from ding.model.template.decision_transformer import decay_groups
 from ding.policy._acting.offline import OfflinePolicy
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.update import Logs
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
 from ding.utils import POLICY_REGISTRY
 from ding.utils.nested import map_nested
@@ -114,7 +115,7 @@ class DTPolicy(OfflinePolicy):
         """Whether states go through an encoder: images and dicts."""
         return getattr(self._model, "state_encoder", None) is not None
 
-    def _forward_learn(self, data: Sequence[Any]) -> Any:
+    def _forward_learn(self, data: Sequence[Any]) -> Logs:
         """One update on B windows: a list of B tuples ``(timesteps, states, actions, returns_to_go, mask)``, or the
         list of the five tensors with a leading B.
 

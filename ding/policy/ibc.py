@@ -12,6 +12,7 @@ from ding.model import model_wrap
 from ding.model.template.ebm import MCMC, create_stochastic_optimizer
 from ding.policy._acting.observations import network_columns
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.update import Logs
 from ding.policy.bc import BehaviourCloningPolicy
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
@@ -76,7 +77,7 @@ class IBCPolicy(BehaviourCloningPolicy):
         return clipping_adam(self._model.parameters(), learn, optim_type="adamw", **options)
 
     @batched
-    def _forward_learn(self, data: Samples) -> Any:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update on B samples with ``obs`` and ``action``.
 
         Returns:

@@ -9,6 +9,7 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import clipping_adam, clipping_rmsprop
+from ding.policy._learning.update import Logs
 from ding.policy._samples.sequences import SequencePolicy
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import vtrace_data, vtrace_error_discrete_action
@@ -139,10 +140,9 @@ class IMPALAPolicy(SequencePolicy):
         self._learn_model = model_wrap(self._model, wrapper_name="base")
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update on B sequences, as :meth:`_get_train_sample` makes them (or with a list for each field)."""
-        output: dict[str, Any] = self._learn(data)
-        return output
+        return self._learn(data)
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         loss = impala_loss(self._actor_critic, batch, self._cfg.learn, self._reference_numerics)

@@ -9,6 +9,7 @@ from ding.data import batched
 from ding.data.roles import Samples
 from ding.model.template.madqn import MADQN
 from ding.policy._learning.q_values import greedy
+from ding.policy._learning.update import Logs
 from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG, JointQPolicy
 from ding.policy._samples.segments import marked_real
 from ding.rl_utils import get_nstep_return_data
@@ -61,7 +62,7 @@ class MADQNPolicy(JointQPolicy):
         self._optimizer_cooperation = self._make_optimizer(self._model.cooperation, decay)
 
     @batched
-    def _forward_learn(self, data: Samples) -> Any:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update of both joint values on B sequences.
 
         Returns:

@@ -12,6 +12,7 @@ from ding.data import EnvBatch, batched
 from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._learning.optimization import EpochRates, sgd_or_adamw, warmed_up_share
+from ding.policy._learning.update import Logs
 from ding.policy.base_policy import Policy
 from ding.policy.errors import PolicyConfigError, PolicyDataError, PolicyUsageError
 from ding.utils import POLICY_REGISTRY
@@ -162,14 +163,13 @@ class ProcedureCloningBFSPolicy(Policy):
         return float(0.1**divisions)
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update on B samples with ``obs``, ``bfs_in`` and ``bfs_out``.
 
         Returns:
             ``cur_lr, total_loss, acc`` (floats).
         """
-        output: dict[str, Any] = self._learn(data)
-        return output
+        return self._learn(data)
 
     def _learn_batch(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
         """As usual.

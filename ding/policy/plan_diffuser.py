@@ -13,6 +13,7 @@ from ding.model import model_wrap
 from ding.policy._acting.offline import OfflinePolicy
 from ding.policy._learning.accumulation import GradientSums
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.update import Logs
 from ding.policy.errors import PolicyDataError, PolicyUsageError
 from ding.utils import POLICY_REGISTRY
 from ding.utils.normalizer_helper import DatasetNormalizer
@@ -164,7 +165,7 @@ class PDPolicy(OfflinePolicy):
         self._copied_target = model_wrap(self._planner, "target", update_type="assign", update_kwargs={"freq": 1})
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update on B windows with ``trajectories [B, H, A + O]``, ``condition_id [B, k]``, ``condition_val [B, k,
         O]``, and ``returns [B, 1]`` where values learn.
 
@@ -183,8 +184,7 @@ class PDPolicy(OfflinePolicy):
             follow = ""
         values = self._model.value is not None and count < learn.value_step
         turn = {"with_values": values, "step": self._sums.is_step(count), "follow": follow}
-        output: dict[str, Any] = self._learn(data, 1, [turn])
-        return output
+        return self._learn(data, 1, [turn])
 
     def _update(
         self,

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.update import Logs
 from ding.policy.ppo import normalized
 from ding.policy.prompt_pg import PromptPGPolicy
 from ding.rl_utils.policy_dist import Categorical
@@ -73,10 +74,10 @@ class PromptAWRPolicy(PromptPGPolicy):
         self._optimizer = clipping_adam(self._model.parameters(), learn, betas=tuple(learn.betas), eps=learn.eps)
 
     @batched
-    def _forward_learn(self, data: Samples) -> dict[str, Any]:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One pass over B samples with ``return`` and ``value``; returns the floats of the last minibatch."""
-        last: dict[str, Any] = super()._forward_learn(data)[-1]
-        return last
+        logs = super()._forward_learn(data)
+        return logs[-1] if isinstance(logs, list) else logs
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update on a minibatch: ``-mean(exp(A / beta) sum_i log pi(a_i | s)) + value_weight mean (R - V(s))^2 -

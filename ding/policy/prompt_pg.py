@@ -10,7 +10,7 @@ from ding.data.roles import Samples
 from ding.model import model_wrap
 from ding.policy._acting.observations import output_column
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.update import read_out
+from ding.policy._learning.update import Logs, read_out
 from ding.policy._samples.segments import as_given, with_returns
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
@@ -70,7 +70,7 @@ class PromptPGPolicy(Policy):
         self._learn_model.reset()
 
     @batched
-    def _forward_learn(self, data: Samples) -> Any:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One pass over B samples with ``return``, in their order; returns a dict of floats per minibatch."""
         if not self._model.training:
             self._model.train()

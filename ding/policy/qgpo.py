@@ -14,6 +14,7 @@ from ding.model.template.qgpo import QGPO
 from ding.policy._acting.offline import OfflinePolicy
 from ding.policy._learning.accumulation import GradientSums
 from ding.policy._learning.optimization import clipping_adam
+from ding.policy._learning.update import Logs
 from ding.policy.errors import PolicyConfigError, PolicyDataError
 from ding.utils import POLICY_REGISTRY
 
@@ -99,7 +100,7 @@ class QGPOPolicy(OfflinePolicy):
         follow = {"update_type": "momentum", "update_kwargs": {"theta": learn.target_theta}}
         self._target_q = model_wrap(model.q.q0_target, wrapper_name="target", **follow)
 
-    def _forward_learn(self, data: Any) -> dict[str, Any]:
+    def _forward_learn(self, data: Any) -> Logs:
         """One update on ``s [B, O], a [B, A], r [B, 1], s_ [B, O], d [B, 1], fake_a [B, M, A], fake_a_ [B, M, A]``.
 
         Args:
@@ -119,8 +120,7 @@ class QGPOPolicy(OfflinePolicy):
             "with_q": energies and count < learn.q_value_stop_training_iter,
             "with_energies": energies,
         }
-        output: dict[str, Any] = self._learn(data, 1, [turn])
-        return output
+        return self._learn(data, 1, [turn])
 
     def _update(
         self,

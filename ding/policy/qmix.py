@@ -8,6 +8,7 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._learning.q_values import greedy
+from ding.policy._learning.update import Logs
 from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG, JointQPolicy
 from ding.utils import POLICY_REGISTRY
 
@@ -25,7 +26,7 @@ class QMIXPolicy(JointQPolicy):
         return "qmix", ["ding.model.template.qmix"]
 
     @batched
-    def _forward_learn(self, data: Samples) -> Any:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update on B sequences.
 
         Returns:

@@ -8,6 +8,7 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._learning.q_values import greedy, of_action
+from ding.policy._learning.update import Logs
 from ding.policy._samples.joint_sequences import JOINT_Q_CONFIG, JointQPolicy
 from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 
@@ -47,7 +48,7 @@ class QTRANPolicy(JointQPolicy):
         return 1e7 if self._reference_numerics else super()._max_grad_norm
 
     @batched
-    def _forward_learn(self, data: Samples) -> Any:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update on B sequences.
 
         Returns:

@@ -15,6 +15,7 @@ from ding.model import model_wrap
 from ding.policy._acting.recurrent import RecurrentQPolicy
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.q_values import QLoss, greedy, of_action, weighted
+from ding.policy._learning.update import Logs
 from ding.policy._samples.learned_steps import (
     SequenceForm,
     add_targets,
@@ -129,7 +130,7 @@ class R2D2Policy(RecurrentQPolicy):
         return float(cfg.discount_factor), cfg.nstep, cfg.burnin_step
 
     @batched
-    def _forward_learn(self, data: Samples) -> Any:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update on B sequences, as :meth:`_get_train_sample` makes them (or as lists of T).
 
         Returns:

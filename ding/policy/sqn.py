@@ -13,6 +13,7 @@ from ding.policy._acting.observations import output_column
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.q_values import Values, of_action
 from ding.policy._learning.soft_actor_critic import Temperature
+from ding.policy._learning.update import Logs
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.rl_utils import get_train_sample
@@ -103,7 +104,7 @@ class SQNPolicy(Policy):
         return output
 
     @batched
-    def _forward_learn(self, data: Samples) -> Any:
+    def _forward_learn(self, data: Samples) -> Logs:
         """One update of the networks and of the temperature on B samples; returns floats."""
         return self._learn(data)
 

@@ -13,6 +13,7 @@ from ding.model.template.vae import VanillaVAE, kl_to_normal
 from ding.policy._learning.loading import load_parts
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import num_steps
+from ding.policy._learning.update import Logs
 from ding.policy.common_utils import transition_of
 from ding.policy.ddpg import DDPGPolicy
 from ding.policy.errors import PolicyConfigError
@@ -119,7 +120,7 @@ class TD3VAEPolicy(DDPGPolicy):
         self._optimizer_vae = clipping_adam(self._vae_model.parameters(), learn, lr=learn.learning_rate_vae)
 
     @batched
-    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Any:
+    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Logs:
         """One update on B samples, or several on as many times B: of the autoencoder, or of TD3.
 
         Returns:

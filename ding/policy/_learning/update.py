@@ -15,7 +15,7 @@ An algorithm with epochs or minibatches has a ``_forward_learn`` of its own, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from ding.policy.compiled_updates import CompiledUpdates
 
 _Name = TypeVar("_Name")
+
+Logs: TypeAlias = dict[str, Any] | list[dict[str, Any]]
+"""What learning returns to log: of one update, or a list of several."""
 
 # What collectors and buffers note about a sample, and learning does not look at.
 _BUFFER_FIELDS = (
@@ -92,7 +95,7 @@ class Learning:
     _noisy_networks: Sequence[torch.nn.Module] = ()
 
     @batched
-    def _learn(self, data: Samples, num_updates: int = 1, options: Sequence[Mapping[str, Any]] | None = None) -> Any:
+    def _learn(self, data: Samples, num_updates: int = 1, options: Sequence[Mapping[str, Any]] | None = None) -> Logs:
         """Update ``num_updates`` times, each on an equal share of the samples.
 
         Args:

@@ -19,6 +19,7 @@ from ding.policy._acting.observations import output_column
 from ding.policy._learning.loading import load_parts
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.target_update import num_steps
+from ding.policy._learning.update import Logs
 from ding.policy._samples.segments import as_given
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
@@ -144,7 +145,7 @@ class DREAMERPolicy(Policy):
         self._reward_ema = RewardEMA(self._device)
 
     @batched
-    def _forward_learn(self, start: Mapping[str, torch.Tensor], world_model: Any = None, envstep: int = 0) -> Any:
+    def _forward_learn(self, start: Mapping[str, torch.Tensor], world_model: Any = None, envstep: int = 0) -> Logs:
         """One update of actor and critic; returns floats.
 
         Args:

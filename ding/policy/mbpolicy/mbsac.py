@@ -11,6 +11,7 @@ import torch
 from ding.data import batched
 from ding.data.roles import Samples
 from ding.policy._learning.critics import ActorCritic, priorities, q_values
+from ding.policy._learning.update import Logs
 from ding.policy.errors import PolicyUsageError
 from ding.policy.sac import SACPolicy
 from ding.rl_utils import generalized_lambda_returns
@@ -53,7 +54,7 @@ class _ImaginingPolicy(SACPolicy):
     _envstep = 0
 
     @batched
-    def _forward_learn(self, data: Samples, world_model: Dream | None = None, envstep: int = 0) -> Any:
+    def _forward_learn(self, data: Samples, world_model: Dream | None = None, envstep: int = 0) -> Logs:
         """One update of critics, actor and temperature on B samples; returns floats, and ``priority`` (B floats).
 
         Args:

@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -28,12 +29,19 @@ class BaseLeague(Configurable, ABC):
         cfg: config over :attr:`config`; ``path_policy`` is the folder of the weights.
         save_checkpoint_fn: ``fn(source id, target id)`` copies weights for a snapshot; by default a file in
             ``path_policy``.
+
+    Attributes:
+        league_uid: a random text that differs between leagues, also between two with the same config.
+        player_path: ``"./league"``, as in DI-engine. It is not used; weights are in ``path_policy``.
     """
 
     config: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, cfg: Mapping[str, Any], save_checkpoint_fn: Callable[[str, str], None] | None = None) -> None:
         self.cfg = EasyDict(deep_merge_dicts(self.default_config(), cfg))
+        # uuid4, as uuid1 contains the address of the machine's network card.
+        self.league_uid = str(uuid.uuid4())
+        self.player_path = "./league"
         self.path_policy = self.cfg.get("path_policy", ".")
         self._copy_weights = save_checkpoint_fn or self.save_checkpoint
         if save_checkpoint_fn is None:

@@ -164,6 +164,13 @@ def test_a_league_of_one_against_one(tmp_path):
         one.get_job_info("x")
 
 
+def test_leagues_have_ids_of_their_own(tmp_path):
+    one, other = league(tmp_path), league(tmp_path)
+    assert isinstance(one.league_uid, str)
+    assert one.league_uid != other.league_uid
+    assert one.player_path == "./league"
+
+
 def test_a_snapshot_is_due_after_two_phases_or_after_a_strong_one(tmp_path):
     one = league(tmp_path)
     player = one.active_players[0]

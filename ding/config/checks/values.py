@@ -69,6 +69,8 @@ _COMPILE_WORDS = {f"policy.{mode}.compile": ("auto", "record") for mode in ("lea
 SWITCH_WORDS = {"policy.cuda": ("auto",), **_COMPILE_WORDS}
 """Words that a switch may also be."""
 
+_CHOICES = {"policy.other.eps.type": ("exp", "linear")}
+
 _SEEDS = Range(0, 2**32 - 1, whole=True)
 # In sizes of the buffer: as many samples of one collection may be lost at most.
 _MAX_OVERFLOW = 100
@@ -178,6 +180,9 @@ def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) ->
             yield from _walk(value, default or {}, path)
             continue
         if isinstance(value, str) and value in SWITCH_WORDS.get(path, ()):
+            continue
+        if isinstance(value, str) and default and value not in _CHOICES.get(path, (value,)):
+            yield f"{path}: expected {' or '.join(_CHOICES[path])}, got {value!r}"
             continue
         expected = _without_value(path, default) if value is None else _expected(value, default, RANGES.get(path))
         if expected is None and path.startswith("policy."):

@@ -31,6 +31,7 @@ def nested(path, value):
         ("policy.learn.learning_rate", -1, "a number of at least 0"),
         ("policy.learn.learning_rate", "1e-3", "a number of at least 0"),
         ("policy.other.eps.start", 95, "a number between 0 and 1"),
+        ("policy.other.eps.type", "expo", "exp or linear"),
         ("policy.collect.n_sample", "8", "a whole number of at least 1"),
         ("env.collector_env_num", -8, "a whole number of at least 1"),
         ("policy.cuda", "False", "True or False"),

@@ -152,8 +152,10 @@ def built_in_env_module(name: str) -> str | None:
     *folders, last = name.split(".")
     if folders[:1] != ["dizoo"]:
         return None
-    if last == "envs" or (last == "utils" and folders[-1] == "envs"):
-        last = f"{folders[1]}_{'env' if last == 'envs' else last}"
+    if last == "envs":
+        last = f"{folders[-1]}_env"
+    elif last == "utils" and folders[-1] == "envs":
+        last = f"{folders[-2]}_utils"
     home = f"ding.envs.zoo.{'mtcar_env' if last == 'mountain_car_env' else last}"
     return home if importlib.util.find_spec(home) is not None else None
 

@@ -75,54 +75,78 @@ class DREAMERWorldModel(WorldModel, nn.Module):
             "action_type": "continuous",
             # (float) Learning rate.
             "model_lr": 1e-4,
-            # Not used, as in DI-engine.
+            # (int) Not used, as in DI-engine.
             "reward_size": 1,
+            # (int) Not used, as in DI-engine.
             "hidden_size": 200,
+            # (int) Not used, as in DI-engine; the policy's batch counts.
             "batch_size": 256,
+            # (int) Not used, as in DI-engine.
             "max_epochs_since_update": 5,
+            # (int) Not used: the policy's network has layers of its own.
             "value_layers": 2,
+            # (int) Not used: the policy's network has layers of its own.
             "actor_layers": 2,
+            # (str) Device of the world model; the pipeline takes the policy's.
             "device": "cpu",
-            # (int) Number of random variables, and of the classes of each; 0 classes: they are normal.
+            # (int) Number of random variables.
             "dyn_stoch": 32,
+            # (int) Classes of each random variable; 0: they are normal.
             "dyn_discrete": 32,
-            # (int) Size of the recurrent state, and of the hidden layers around it.
+            # (int) Size of the recurrent state.
             "dyn_deter": 512,
+            # (int) Size of the hidden layers around the recurrent state.
             "dyn_hidden": 512,
-            # More of `RSSM`.
+            # (int) Hidden layers before the recurrent cell.
             "dyn_input_layers": 1,
+            # (int) Hidden layers behind the recurrent cell.
             "dyn_output_layers": 1,
+            # (int) How often the recurrent cell runs in a step.
             "dyn_rec_depth": 1,
+            # (bool) Whether both kinds of states, with and without the observation, share a network; see `RSSM`.
             "dyn_shared": False,
+            # (str) Activation of the means of normal variables: 'none' or 'tanh5'.
             "dyn_mean_act": "none",
+            # (str) Activation of the deviations of normal variables, see `RSSM`.
             "dyn_std_act": "sigmoid2",
+            # (bool) Whether the state with the observation depends on the recurrent state, too.
             "dyn_temp_post": True,
+            # (float) Smallest deviation of a normal variable.
             "dyn_min_std": 0.1,
+            # (str) The recurrent cell: 'gru_layer_norm' or 'gru'.
             "dyn_cell": "gru_layer_norm",
+            # (float) Share of a uniform distribution in the chances of the classes.
             "unimix_ratio": 0.01,
-            # (str) Activation and norm, by their names in torch.nn.
+            # (str) Activation, by its name in torch.nn.
             "act": "SiLU",
+            # (str) Norm of the hidden layers, by its name in torch.nn.
             "norm": "LayerNorm",
             # (list) Heads whose losses reach the latent states.
             "grad_heads": ["image", "reward", "discount"],
-            # (int) Width and number of the hidden layers of the heads.
+            # (int) Width of the hidden layers of the heads.
             "units": 512,
+            # (int) Hidden layers of the head of vector observations.
             "image_dec_layers": 2,
+            # (int) Hidden layers of the head of rewards.
             "reward_layers": 2,
+            # (int) Hidden layers of the head of ends of episodes.
             "discount_layers": 2,
             # (list) Widths of the encoder of vectors.
             "encoder_hidden_size_list": [64, 128, 128],
             # (int) Channels of the first convolution of images; each kernel has twice as many as the one before.
             "cnn_depth": 32,
+            # (list) Sizes of the kernels of the encoder of images.
             "encoder_kernels": [4, 4, 4, 4],
+            # (list) Sizes of the kernels of the decoder of images.
             "decoder_kernels": [4, 4, 4, 4],
             # (str) Distribution of rewards, see `DenseHead`.
             "reward_head": "twohot_symlog",
             # (str or None) Distribution of vectors: 'symlog' (any numbers), or 'binary' (numbers in [0, 1]).
             # None: 'symlog', or 'binary' with `reference_numerics`.
             "vector_head": None,
-            # (float) Weights of the divergence with gradients to the states with observation, and to those without.
+            # (float) Weight of the divergence with gradients to the states with observation.
             "kl_lscale": 0.1,
+            # (float) Weight of the divergence with gradients to the states without observation.
             "kl_rscale": 0.5,
             # (float) Divergences below it are not made smaller.
             "kl_free": 1.0,

@@ -16,7 +16,7 @@ from ding.config import ConfigError, ConfigValueError, read_config
 from ding.entry import RunCallback, cli, serial_pipeline, serial_pipeline_onpolicy
 from ding.utils import POLICY_REGISTRY
 
-WITHOUT_CONFIG = {"offppo_collect_traj", "ppo_stdim", "prompt_awr", "prompt_pg", "r2d2_collect_traj"}
+WITHOUT_CONFIG = {"offppo_collect_traj", "ppo_stdim", "r2d2_collect_traj"}
 
 
 @pytest.fixture(autouse=True)

@@ -75,21 +75,25 @@ class DREAMERPolicy(Policy):
             "learning_rate": 3e-5,
             # (int) Kept for configs of other policies: `world_model.train_freq` says how often it learns.
             "update_per_collect": 1,
-            # (int) Number and length of the sequences in a batch.
+            # (int) Sequences in a batch.
             "batch_size": 16,
+            # (int) Steps of a sequence.
             "batch_length": 64,
             # (bool) Whether imagined states are drawn, or the most likely ones.
             "imag_sample": True,
-            # (bool) Whether the critic stays near its slow copy, which takes over a share of it every so many updates.
+            # (bool) Whether the critic stays near its slow copy.
             "slow_value_target": True,
+            # (int) Updates between two moves of the slow copy towards the critic.
             "slow_target_update": 1,
+            # (float) The share by which the slow copy moves.
             "slow_target_fraction": 0.02,
             # (float) Discount factor per step.
             "discount": 0.997,
             # (bool) Whether advantages are divided by the range of returns, where that is above 1.
             "reward_EMA": True,
-            # (float) Weights of the entropies of actions and of states.
+            # (float) Weight of the entropy of actions.
             "actor_entropy": 3e-4,
+            # (float) Weight of the entropy of imagined states.
             "actor_state_entropy": 0.0,
             # (float) Weight of the value itself in the loss of the critic.
             "value_decay": 0.0,
@@ -107,10 +111,12 @@ class DREAMERPolicy(Policy):
         "eval": {},
         "other": {
             "replay_buffer": {
+                # (str) A buffer that gives sequences.
                 "type": "sequence",
                 "replay_buffer_size": 500000,
-                # Sequences may run from one episode of an environment to its next.
+                # (str or None) Sequences may run from one episode of an environment to its next.
                 "end_field": None,
+                # (str or None) The field that tells the environments apart, each of which a sequence follows.
                 "stream_field": "env_id",
             },
         },

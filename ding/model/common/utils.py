@@ -8,12 +8,16 @@ import numbers
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from ding.config.errors import ConfigValueError
 from ding.torch_utils import build_activation
 from ding.utils import MODEL_REGISTRY, did_you_mean
 from ding.utils.signature import takes_argument
+
+# What may turn a switch on or off; a text such as 'no' would count as on.
+_SWITCHES = (bool, int, float, np.bool_, type(None))
 
 
 def create_model(cfg: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> nn.Module:
@@ -27,7 +31,7 @@ def create_model(cfg: Mapping[str, Any], defaults: Mapping[str, Any] | None = No
 
     Raises:
         ConfigValueError: there is no activation of that name (the message names those that there are), the model has
-            no such argument, or it takes a list of ints and gets something else.
+            no such argument, or it takes a list of ints or a switch and gets something else.
         KeyError: no ``type``, or a name that is not registered (the message names the nearest known one).
     """
     kind = MODEL_REGISTRY.type_of(cfg)
@@ -51,7 +55,9 @@ def _without_foreign_defaults(cfg: Mapping[str, Any], defaults: Mapping[str, Any
 
 
 def _check_arguments(model: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse names that the model does not have, and what is no list of ints where it takes nothing else."""
+    """Refuse names that the model does not have, and values that are no lists of ints, or no switches, where it takes
+    nothing else.
+    """
     known = inspect.signature(model).parameters
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for name, value in arguments.items():
@@ -60,6 +66,8 @@ def _check_arguments(model: Callable[..., Any], arguments: Mapping[str, Any]) ->
             raise ConfigValueError(text + did_you_mean(name, known))
         if name in known and _takes_sizes(known[name].annotation) and not _are_sizes(value):
             raise ConfigValueError(f"policy.model.{name}: expected a list of ints, got {value!r}")
+        if name in known and known[name].annotation in (bool, "bool") and not isinstance(value, _SWITCHES):
+            raise ConfigValueError(f"policy.model.{name}: expected True or False, got {value!r}")
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     needed = [name for name, one in known.items() if one.default is one.empty and one.kind in plain]
     missing = [f"policy.model.{name}" for name in needed if name not in arguments]

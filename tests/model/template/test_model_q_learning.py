@@ -3,6 +3,7 @@
 import copy
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -415,6 +416,15 @@ class TestFactory:
 def test_an_argument_that_a_model_does_not_have_is_named_with_the_nearest_one():
     with pytest.raises(ConfigValueError, match=r"policy\.model\.duelling=True: DQN takes no 'duelling'.*'dueling'"):
         create_model({"type": "dqn", "obs_shape": 4, "action_shape": 2, "duelling": True})
+
+
+@pytest.mark.parametrize("value", ["no", "False", [False]], ids=str)
+def test_a_switch_that_is_no_bool_is_told(value):
+    cfg = {"type": "dqn", "obs_shape": 4, "action_shape": 2}
+    with pytest.raises(ConfigValueError, match=r"policy\.model\.dueling: expected True or False, got"):
+        create_model({**cfg, "dueling": value})
+    for switch in (True, np.bool_(False), 0, None):
+        create_model({**cfg, "dueling": switch})
 
 
 @pytest.mark.parametrize("sizes", [128, "128", [128, "64"], [128, 64.5]], ids=str)

@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 _SAVE_HOOK_NAME = "save_ckpt_after_run"
 # Train iterations over which the logged values are averaged.
 _AVERAGED_ITERS = 10
+# Types of logged values that stay what they are.
+_FIXED = frozenset((bool, int, float, str))
 # Kind of the files that hold the batch of an update that was not finite, and how many of skipped updates are saved.
 _FILE_KIND, _SAVED_SKIPS = "ding.batch", 3
 
@@ -322,15 +324,17 @@ class BaseLearner(Configurable):
     def _end_iteration(self, values: dict[str, Any], train_time: float) -> None:
         """Log the values of a train iteration, call the hooks if one of them is due, and count it."""
         hooks, train_iter = self.hooks["after_iter"], self.last_iter.val
-        due = any(train_iter % hook.every == 0 for hook in hooks)
-        if due or not any(isinstance(hook, LogShowHook) for hook in hooks):
-            self.log_buffer["scalar"].update(values, train_time=train_time)
-            self.call_hook("after_iter")
-        else:
-            self._unmonitored.append({**self.log_buffer["scalar"], **values, "train_time": train_time})
+        logged = {**self.log_buffer["scalar"], **values, "train_time": train_time}
+        # A tensor or an array may change before it is averaged.
+        waits = any(isinstance(hook, LogShowHook) for hook in hooks) and _FIXED.issuperset(map(type, logged.values()))
+        if waits and all(train_iter % getattr(hook, "due_every_iters", 1) for hook in hooks):
+            self._unmonitored.append(logged)
             self._num_unmonitored += 1
             for buffer in self.log_buffer.values():
                 buffer.clear()
+        else:
+            self.log_buffer["scalar"].update(values, train_time=train_time)
+            self.call_hook("after_iter")
         self.last_iter.val += 1
 
     def setup_dataloader(self, loader: Loader | None = None) -> None:
@@ -432,9 +436,7 @@ class BaseLearner(Configurable):
             if number > len(waiting):
                 monitor.time.step(number - len(waiting))
             for values in waiting:
-                numbers = build_log_buffer()
-                numbers.update(values)
-                monitor.record(numbers)
+                monitor.record(values)
                 monitor.time.step()
         return monitor
 

@@ -128,7 +128,7 @@ class LearnerHook(Hook):
 
     positions: ClassVar[list[str]] = ["before_run", "after_run", "before_iter", "after_iter"]
 
-    every = 1
+    due_every_iters = 1
     """At ``after_iter`` the hook is called in the train iterations that are multiples of this; it may be called in
     others, too."""
 
@@ -194,7 +194,7 @@ class SaveCkptHook(LearnerHook):
         self._saved_s = time.monotonic()
         # A subclass may be due at other times.
         if type(self) is SaveCkptHook and not self._interval_s:
-            self.every = self._freq
+            self.due_every_iters = self._freq
 
     def __call__(self, engine: Engine) -> None:
         if self._interval_s:
@@ -239,7 +239,7 @@ class LogShowHook(LearnerHook):
         _check_names(self.name, ext_args, ("freq",))
         self._freq = checked_freq(self.name, ext_args)
         if type(self) is LogShowHook:
-            self.every = self._freq
+            self.due_every_iters = self._freq
 
     def __call__(self, engine: Engine) -> None:
         monitor = engine.monitor

@@ -89,3 +89,43 @@ def test_histograms_of_iterations_that_show_nothing_do_not_pile_up(tmp_path):
     for _ in range(3):
         assert one.train([{}]) == [{"total_loss": 1.0}]
     assert one.log_buffer["histogram"] == {}
+
+
+class EveryOther(LearnerHook):
+    """Count its calls, with an attribute of its own that is called ``every``."""
+
+    def __init__(self, every):
+        super().__init__("every_other", 10, position="after_iter")
+        self.every, self.calls = every, 0
+
+    def __call__(self, engine):
+        self.calls += 1
+
+
+class Bare:
+    """A hook that derives from nothing."""
+
+    name, priority, position = "bare", 10, "after_iter"
+    calls = 0
+
+    def __call__(self, engine):
+        self.calls += 1
+
+
+@pytest.mark.parametrize("make", [lambda: EveryOther(5), Bare])
+def test_hooks_of_a_user_are_called_whatever_their_attributes(make, tmp_path):
+    one = learner(tmp_path, ({"total_loss": 1.0} for _ in range(5)), log_show_after_iter=100)
+    hook = make()
+    one.register_hook(hook)
+    for _ in range(5):
+        one.train([{}])
+    assert hook.calls == 5
+
+
+@pytest.mark.parametrize("kept", [torch.zeros(()), np.zeros(1)], ids=["tensor", "array"])
+def test_a_value_that_changes_in_place_is_averaged_as_it_was(kept, tmp_path):
+    one = learner(tmp_path, ({"total_loss": kept} for _ in range(5)), log_show_after_iter=100)
+    for value in range(5):
+        kept.fill_(value) if isinstance(kept, torch.Tensor) else kept.fill(value)
+        one.train([{}])
+    assert one.monitor.avg["total_loss"]() == 2.0

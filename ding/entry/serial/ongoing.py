@@ -8,7 +8,7 @@ from typing import Any
 
 from ding.data.roles import StateDict
 from ding.data.tree_codec import encode_tree
-from ding.entry.serial.parts import SerialParts
+from ding.entry.serial.parts import NoCollector, SerialParts
 from ding.envs.env.state import EnvStateError
 from ding.envs.env_manager import EnvManagerError
 from ding.utils import SeedTree, get_rank
@@ -21,6 +21,8 @@ def ongoing_state(parts: SerialParts) -> tuple[StateDict | None, str]:
     that a safe file can hold; and what a snapshot notes of it.
     """
     collector = parts.collector
+    if isinstance(collector, NoCollector):  # a run on a data set has no episodes
+        return None, "go on"
     if not hasattr(collector, "ongoing_state"):
         return None, f"begin anew: {type(collector).__name__} has no ongoing_state"
     try:

@@ -20,6 +20,7 @@ from ding.entry.cli import cli
 from ding.model import QRDQN
 from ding.policy import DiscreteCQLPolicy
 from ding.utils import POLICY_REGISTRY
+from ding.utils.checkpoint import read_manifest
 from ding.utils.data import DatasetFieldError, DatasetFileError, DatasetValueError, naive_save
 
 ROWS = 10
@@ -179,6 +180,8 @@ def test_a_run_goes_on_from_a_saved_state_exactly():
 
     whole, _ = serial_pipeline_offline(setting(), seed=0)
     (saved,) = Path().glob("offline*/ckpt/iteration_3.pth.tar")
+    # There are no episodes that would begin anew.
+    assert read_manifest(saved.with_name("snapshot_3")).notes["episodes"] == "go on"
     resumed, _ = serial_pipeline_offline(
         setting(resume_training=True, learner={"hook": {"load_ckpt_before_run": str(saved)}}), seed=0
     )

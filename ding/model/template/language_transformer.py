@@ -145,7 +145,10 @@ def make_small_encoder(folder: str, words: Sequence[str], width: int = 32, layer
             file.write("\n".join(vocabulary))
         BertTokenizer(os.path.join(made, "vocab.txt")).save_pretrained(made)
         BertForTokenClassification(config).save_pretrained(made)
-        # The folder appears whole, and of several processes that make it one is the first.
-        if not os.path.exists(path):
+        # The folder appears whole; of several processes that make it, the first one wins.
+        try:
             os.rename(made, path)
+        except OSError:
+            if not os.path.isdir(path):
+                raise
     return path

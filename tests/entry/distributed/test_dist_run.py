@@ -221,14 +221,9 @@ def test_a_run_over_several_addresses(config, tmp_path, roles):
     # The coordinator evaluates the last checkpoint, and keeps the best policy.
     assert result["last_evaluation"]["train_iter"] == train_iter_of(result["checkpoint"])
     assert read_best("parallel_test").mean == result["best_return"]
-    assert sorted(os.listdir("parallel_test")) == [
-        "ckpt",
-        "eval",
-        "log",
-        "result.json",
-        "status.json",
-        "total_config.py",
-    ]
+    # It evaluates in a folder of its own, unless the last evaluation of a collector was of these weights.
+    left = {"ckpt", "log", "result.json", "status.json", "total_config.py"}
+    assert set(os.listdir("parallel_test")) - {"eval"} == left
 
 
 def test_a_second_coordinator_in_the_folder_is_refused_and_one_after_a_kill_is_not(config, tmp_path, roles):

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ding.utils.errors import InvalidArgumentError, UnknownKeyError
 from ding.utils.names import check_choice, did_you_mean
 
+_Lead = TypeVar("_Lead", float, np.ndarray)
 # A new player, in the paper's scale.
 _MU, _SIGMA, _ELO = 25.0, 25 / 3, 1200
 # What a game is worth to a player.
@@ -97,9 +98,10 @@ class EloCalculator:
         return values
 
 
-def _expected_score(lead: Any, beta: float) -> Any:
+def _expected_score(lead: _Lead, beta: float) -> _Lead:
     """Of the player who leads by ``lead`` Elo points (a number or an array)."""
-    return 1.0 / (1.0 + 10.0 ** (-lead / (2.0 * beta)))
+    score: _Lead = 1.0 / (1.0 + 10.0 ** (-lead / (2.0 * beta)))
+    return score
 
 
 get_elo = EloCalculator.get_new_rating

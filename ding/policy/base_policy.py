@@ -45,7 +45,7 @@ def create_policy(cfg: EasyDict, **kwargs: Any) -> Any:
     return POLICY_REGISTRY.build(POLICY_REGISTRY.type_of(cfg, PolicyConfigError), cfg=cfg, **kwargs)
 
 
-def get_policy_cls(cfg: EasyDict) -> Any:
+def get_policy_cls(cfg: EasyDict) -> "type[Policy]":
     """Import ``cfg.import_names`` and return the class that is registered as ``cfg.type``; raises like
     :func:`create_policy`.
     """

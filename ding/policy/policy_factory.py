@@ -328,7 +328,7 @@ def warm_up_space(policy_cfg: Mapping[str, Any], policy: CollectMode, action_spa
     return _in_unit_range(wanted) if acts_in_unit_range(policy) else wanted
 
 
-def _in_unit_range(space: Any) -> Any:
+def _in_unit_range(space: Any) -> spaces.Space[Any]:
     """The space with each Box in [-1, 1]."""
     return map_space(
         lambda part: spaces.Box(-1.0, 1.0, part.shape, np.float32) if isinstance(part, spaces.Box) else part, space

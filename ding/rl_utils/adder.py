@@ -187,7 +187,7 @@ def get_train_sample(
     return cast(Steps, _unroll(list(data), unroll_len, last_fn_type, null_transition, overlap))
 
 
-def _num_sequences(num_steps: Any, unroll_len: int, overlap: int, drops_rest: bool) -> Any:
+def _num_sequences(num_steps: int | np.ndarray, unroll_len: int, overlap: int, drops_rest: bool) -> np.ndarray:
     """The number of sequences of a segment of so many steps, an int or int64 ``[S]``."""
     new = num_steps - overlap
     count = new // (unroll_len - overlap) if drops_rest else -(-new // (unroll_len - overlap))

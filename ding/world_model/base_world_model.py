@@ -274,10 +274,11 @@ def get_world_model_cls(cfg: Mapping[str, Any]) -> type[WorldModel]:
     return WORLD_MODEL_REGISTRY.class_of(cfg)
 
 
-def create_world_model(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+def create_world_model(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> "WorldModel":
     """Build the world model that is registered as ``cfg.type`` with ``cfg`` and the other arguments (env, writer).
 
     Raises:
         KeyError: the type is missing or not registered; the message names the nearest one.
     """
-    return WORLD_MODEL_REGISTRY.create(copy.deepcopy(dict(cfg)), *args, **kwargs)
+    model: WorldModel = WORLD_MODEL_REGISTRY.create(copy.deepcopy(dict(cfg)), *args, **kwargs)
+    return model

@@ -214,10 +214,11 @@ class UniqueIds(np.ndarray):
     def __reduce__(self) -> tuple[Any, ...]:
         return unique_ids, (np.asarray(self), self.prefix)
 
-    def tolist(self) -> Any:
+    def tolist(self) -> list[Any]:
         """The texts."""
         if self.ndim != 1:
-            return np.asarray(self).tolist()
+            nested: list[Any] = np.asarray(self).tolist()
+            return nested
         return [f"{self.prefix}_{number}" for number in np.asarray(self).tolist()]
 
 

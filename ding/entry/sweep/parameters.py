@@ -29,7 +29,7 @@ class Parameter:
         return trial.suggest_float(self.key, self.low, self.high, log=self.log)
 
     @property
-    def first(self) -> Any:
+    def first(self) -> object:
         """A value that it may be."""
         return self.choices[0] if self.choices else self.low
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ding.config import ConfigValueError
 from ding.entry.view.event_files import read_files
 from ding.entry.view.runs import event_files, find_runs, label_of
 from ding.utils import did_you_mean, require_extra
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 DEFAULT_TAG = "evaluator_step/reward_mean"
 
@@ -101,7 +104,7 @@ def _axes() -> tuple[Any, Any]:
     return figure, figure.add_subplot()
 
 
-def empty_figure(size_inches: tuple[float, float]) -> Any:
+def empty_figure(size_inches: tuple[float, float]) -> "matplotlib.figure.Figure":
     """A matplotlib figure that needs no display.
 
     Raises:

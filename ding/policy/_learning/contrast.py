@@ -85,7 +85,7 @@ class ContrastParts:
         return {"aux_model": self._aux_model.state_dict(), **state_dict}
 
 
-def _zeros(obs_shape: Any, device: Any) -> Any:
+def _zeros(obs_shape: Any, device: Any) -> torch.Tensor | dict[str, Any]:
     """An observation of a batch of one."""
     if isinstance(obs_shape, Mapping):
         return {name: _zeros(shape, device) for name, shape in obs_shape.items()}

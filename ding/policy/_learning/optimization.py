@@ -162,7 +162,7 @@ class LearningPolicy(Protocol):
     _compiled_updates: CompiledUpdates
     _gives_priorities: bool | None
 
-    def _forward_learn(self, data: Any) -> Any:
+    def _forward_learn(self, data: Any) -> object:
         """One call of learning."""
 
     def _get_attribute(self, name: str) -> Any:

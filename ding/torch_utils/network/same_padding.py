@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 
-def to_2tuple(item: Any) -> Any:
+def to_2tuple(item: Any) -> tuple[Any, Any]:
     """Return ``(item, item)``; an iterable stays as it is."""
     return item if hasattr(item, "__iter__") else (item, item)
 

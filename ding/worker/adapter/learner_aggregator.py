@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 from ding.interaction import Slave, TaskFail
 from ding.parallel.messages import pack_batches, unpack_batches
@@ -254,8 +254,7 @@ class LearnerAggregator:
             except ValueError as error:
                 raise TaskFail(result={"message": str(error)}, message=str(error)) from error
             results = self._broadcast([{**task, "data": part} for part in parts], _ANSWER_S)
-            entries: dict[str, Any] = self.merge_info(results)
-            return entries
+            return cast(dict[str, Any], self.merge_info(results))
         try:
             split = [split_batch(batch, self._sizes) for batch in unpack_batches(task["batches"])]
         except ValueError as error:
@@ -307,7 +306,7 @@ class LearnerAggregator:
         return answers
 
     @staticmethod
-    def merge_info(info: list[Any]) -> Any:
+    def merge_info(info: list[Any]) -> dict[str, Any] | list[Any]:
         """See :func:`ding.worker.adapter.batch_split.merge_info`."""
         return merge_info(info)
 

@@ -274,7 +274,7 @@ def get_world_model_cls(cfg: Mapping[str, Any]) -> type[WorldModel]:
     return WORLD_MODEL_REGISTRY.class_of(cfg)
 
 
-def create_world_model(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> "WorldModel":
+def create_world_model(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> WorldModel:
     """Build the world model that is registered as ``cfg.type`` with ``cfg`` and the other arguments (env, writer).
 
     Raises:

@@ -31,14 +31,9 @@ def plot_trials(trials: Sequence[TrialResult], out: str | Path) -> Path:
     for place, key in enumerate(keys, 1):
         axes = figure.add_subplot(1, len(keys), place)
         for state, marker in (("complete", "o"), ("pruned", "x")):
-            shown = [one for one in trials if one.state == state and one.value is not None and key in one.params]
-            values = [one.params[key] for one in shown]
-            axes.scatter(
-                [_place(one) for one in values],
-                [one.value for one in shown if one.value is not None],
-                marker=marker,
-                label=state,
-            )
+            shown = [one for one in trials if one.state == state and key in one.params]
+            points = [(_place(one.params[key]), one.value) for one in shown if one.value is not None]
+            axes.scatter([at for at, _ in points], [value for _, value in points], marker=marker, label=state)
         if all(isinstance(one.params.get(key), float) and one.params[key] > 0 for one in trials if key in one.params):
             axes.set_xscale("log")
         axes.set_xlabel(key)

@@ -18,7 +18,11 @@ from ding.bonus.quick.export import ExportError as ExportError
 from ding.bonus.quick.export import export as export
 from ding.bonus.quick.generated import generated_config as generated_config
 from ding.bonus.quick.training import train as train
+from ding.bonus.sac import CrossQAgent as CrossQAgent
+from ding.bonus.sac import DroQAgent as DroQAgent
+from ding.bonus.sac import REDQAgent as REDQAgent
 from ding.bonus.sac import SACAgent as SACAgent
+from ding.bonus.sac import TQCAgent as TQCAgent
 from ding.bonus.sql import SQLAgent as SQLAgent
 from ding.bonus.support import algo_supported as algo_supported
 from ding.bonus.support import env_supported as env_supported

@@ -13,7 +13,7 @@ from ding.bonus.pg import PGAgent
 from ding.bonus.ppo import PPOAgent
 from ding.bonus.ppo_offpolicy import PPOOffPolicyAgent
 from ding.bonus.ppof import PPOF
-from ding.bonus.sac import SACAgent
+from ding.bonus.sac import CrossQAgent, DroQAgent, REDQAgent, SACAgent, TQCAgent
 from ding.bonus.sql import SQLAgent
 from ding.bonus.td3 import TD3Agent
 from ding.utils import did_you_mean
@@ -23,15 +23,19 @@ supported_algo: dict[str, type[Agent]] = {
     for agent in (
         A2CAgent,
         C51Agent,
+        CrossQAgent,
         DDPGAgent,
         DQNAgent,
+        DroQAgent,
         PGAgent,
         PPOAgent,
         PPOF,
         PPOOffPolicyAgent,
+        REDQAgent,
         SACAgent,
         SQLAgent,
         TD3Agent,
+        TQCAgent,
     )
 }
 supported_algo_list = list(supported_algo)

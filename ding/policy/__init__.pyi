@@ -21,6 +21,7 @@ from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51
 from ding.policy.command_mode_policy_instance import CollaQCommandModePolicy as CollaQCommandModePolicy
 from ding.policy.command_mode_policy_instance import COMACommandModePolicy as COMACommandModePolicy
 from ding.policy.command_mode_policy_instance import CQLCommandModePolicy as CQLCommandModePolicy
+from ding.policy.command_mode_policy_instance import CrossQCommandModePolicy as CrossQCommandModePolicy
 from ding.policy.command_mode_policy_instance import D4PGCommandModePolicy as D4PGCommandModePolicy
 from ding.policy.command_mode_policy_instance import DDPGCommandModePolicy as DDPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import DiscreteCQLCommandModePolicy as DiscreteCQLCommandModePolicy
@@ -29,6 +30,7 @@ from ding.policy.command_mode_policy_instance import DQFDCommandModePolicy as DQ
 from ding.policy.command_mode_policy_instance import DQNCommandModePolicy as DQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import DQNSTDIMCommandModePolicy as DQNSTDIMCommandModePolicy
 from ding.policy.command_mode_policy_instance import DREAMERCommandModePolicy as DREAMERCommandModePolicy
+from ding.policy.command_mode_policy_instance import DroQCommandModePolicy as DroQCommandModePolicy
 from ding.policy.command_mode_policy_instance import DTCommandModePolicy as DTCommandModePolicy
 from ding.policy.command_mode_policy_instance import DummyCommandModePolicy as DummyCommandModePolicy
 from ding.policy.command_mode_policy_instance import EDACCommandModelPolicy as EDACCommandModelPolicy
@@ -67,6 +69,7 @@ from ding.policy.command_mode_policy_instance import R2D2CommandModePolicy as R2
 from ding.policy.command_mode_policy_instance import R2D2GTrXLCommandModePolicy as R2D2GTrXLCommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D3CommandModePolicy as R2D3CommandModePolicy
 from ding.policy.command_mode_policy_instance import RainbowDQNCommandModePolicy as RainbowDQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import REDQCommandModePolicy as REDQCommandModePolicy
 from ding.policy.command_mode_policy_instance import SACCommandModePolicy as SACCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQILSACCommandModePolicy as SQILSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQLCommandModePolicy as SQLCommandModePolicy
@@ -75,6 +78,7 @@ from ding.policy.command_mode_policy_instance import STEVESACCommandModePolicy a
 from ding.policy.command_mode_policy_instance import TD3BCCommandModePolicy as TD3BCCommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3CommandModePolicy as TD3CommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3VAECommandModePolicy as TD3VAECommandModePolicy
+from ding.policy.command_mode_policy_instance import TQCCommandModePolicy as TQCCommandModePolicy
 from ding.policy.command_mode_policy_instance import WQMIXCommandModePolicy as WQMIXCommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
@@ -82,11 +86,13 @@ from ding.policy.common_utils import single_env_forward_wrapper as single_env_fo
 from ding.policy.common_utils import single_env_forward_wrapper_ttorch as single_env_forward_wrapper_ttorch
 from ding.policy.cql import CQLPolicy as CQLPolicy
 from ding.policy.cql import DiscreteCQLPolicy as DiscreteCQLPolicy
+from ding.policy.crossq import CrossQPolicy as CrossQPolicy
 from ding.policy.d4pg import D4PGPolicy as D4PGPolicy
 from ding.policy.ddpg import DDPGPolicy as DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy as DQFDPolicy
 from ding.policy.dqn import DQNPolicy as DQNPolicy
 from ding.policy.dqn import DQNSTDIMPolicy as DQNSTDIMPolicy
+from ding.policy.droq import DroQPolicy as DroQPolicy
 from ding.policy.dt import DTPolicy as DTPolicy
 from ding.policy.edac import EDACPolicy as EDACPolicy
 from ding.policy.errors import PolicyAttributeError as PolicyAttributeError
@@ -135,6 +141,7 @@ from ding.policy.r2d2_collect_traj import R2D2CollectTrajPolicy as R2D2CollectTr
 from ding.policy.r2d2_gtrxl import R2D2GTrXLPolicy as R2D2GTrXLPolicy
 from ding.policy.r2d3 import R2D3Policy as R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy as RainbowDQNPolicy
+from ding.policy.redq import REDQPolicy as REDQPolicy
 from ding.policy.sac import DiscreteSACPolicy as DiscreteSACPolicy
 from ding.policy.sac import SACPolicy as SACPolicy
 from ding.policy.sac import SQILSACPolicy as SQILSACPolicy
@@ -143,6 +150,7 @@ from ding.policy.sqn import SQNPolicy as SQNPolicy
 from ding.policy.td3 import TD3Policy as TD3Policy
 from ding.policy.td3_bc import TD3BCPolicy as TD3BCPolicy
 from ding.policy.td3_vae import TD3VAEPolicy as TD3VAEPolicy
+from ding.policy.tqc import TQCPolicy as TQCPolicy
 from ding.policy.wqmix import WQMIXPolicy as WQMIXPolicy
 from ding.rl_utils.exploration import get_epsilon_greedy_fn as get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY as POLICY_REGISTRY

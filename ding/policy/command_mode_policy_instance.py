@@ -22,10 +22,12 @@ from ding.policy.c51 import C51Policy
 from ding.policy.collaq import CollaQPolicy
 from ding.policy.coma import COMAPolicy
 from ding.policy.cql import CQLPolicy, DiscreteCQLPolicy
+from ding.policy.crossq import CrossQPolicy
 from ding.policy.d4pg import D4PGPolicy
 from ding.policy.ddpg import DDPGPolicy
 from ding.policy.dqfd import DQFDPolicy
 from ding.policy.dqn import DQNPolicy, DQNSTDIMPolicy
+from ding.policy.droq import DroQPolicy
 from ding.policy.dt import DTPolicy
 from ding.policy.edac import EDACPolicy
 from ding.policy.fqf import FQFPolicy
@@ -55,12 +57,14 @@ from ding.policy.r2d2_collect_traj import R2D2CollectTrajPolicy
 from ding.policy.r2d2_gtrxl import R2D2GTrXLPolicy
 from ding.policy.r2d3 import R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy
+from ding.policy.redq import REDQPolicy
 from ding.policy.sac import DiscreteSACPolicy, SACPolicy, SQILSACPolicy
 from ding.policy.sql import SQLPolicy
 from ding.policy.sqn import SQNPolicy
 from ding.policy.td3 import TD3Policy
 from ding.policy.td3_bc import TD3BCPolicy
 from ding.policy.td3_vae import TD3VAEPolicy
+from ding.policy.tqc import TQCPolicy
 from ding.policy.wqmix import WQMIXPolicy
 from ding.utils import POLICY_REGISTRY
 
@@ -96,6 +100,10 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "d4pg_command": ("D4PGCommandModePolicy", D4PGPolicy),
         "sac_command": ("SACCommandModePolicy", SACPolicy),
         "sqil_sac_command": ("SQILSACCommandModePolicy", SQILSACPolicy),
+        "tqc_command": ("TQCCommandModePolicy", TQCPolicy),
+        "redq_command": ("REDQCommandModePolicy", REDQPolicy),
+        "droq_command": ("DroQCommandModePolicy", DroQPolicy),
+        "crossq_command": ("CrossQCommandModePolicy", CrossQPolicy),
         "happo_command": ("HAPPOCommandModePolicy", HAPPOPolicy),
         "ibc_command": ("IBCCommandModePolicy", IBCPolicy),
         "atoc_command": ("ATOCCommandModePolicy", ATOCPolicy),

@@ -10,8 +10,7 @@ from ding.data.roles import Samples
 from ding.model import IModelWrapper, model_wrap
 from ding.policy._learning.critics import ActorCriticModule, critic_losses, priorities, q_values
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.target_update import num_steps, target_network
-from ding.policy._learning.update import Logs
+from ding.policy._learning.target_update import actor_turns, target_network
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
@@ -37,7 +36,7 @@ class DDPGPolicy(Policy):
     limits as terminal, as DI-engine does.
     """
 
-    optional_keys = {"learn": "noise_sigma noise_range"}
+    optional_keys = {"learn": "noise_sigma noise_range betas optim_type"}
     acts_in_unit_range = True
 
     config = {
@@ -107,17 +106,9 @@ class DDPGPolicy(Policy):
         if learn.noise:
             self._target_model = _noisy(self._target_model, learn.get("noise_sigma", 0.2), learn.get("noise_range"))
 
-    @batched
-    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Logs:
-        """One update of the critics on B samples, and at each ``actor_update_freq``-th one of the actor; or several on
-        as many times B.
-
-        Returns:
-            Floats, and ``priority`` (B floats); a list of such dicts for several updates.
-        """
-        first, freq = num_steps(self._optimizer_critic) + 1, self._cfg.learn.actor_update_freq
-        turns = [{"with_actor": turn % freq == 0} for turn in range(first, first + num_updates)]
-        return self._learn(data, num_updates, turns)
+    def _next_options(self, num_updates: int) -> list[dict[str, bool]]:
+        """Whether the actor has its turn: at each ``actor_update_freq``-th update of the critics."""
+        return actor_turns(self._optimizer_critic, self._cfg.learn.actor_update_freq, num_updates)
 
     def _may_join_updates(self) -> bool:
         return not self._priority

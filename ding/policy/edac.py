@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ding.policy._learning.critics import ActorCritic
-from ding.policy.sac import SACPolicy
+from ding.policy.sac import EnsembleSACPolicy
 from ding.utils import POLICY_REGISTRY
 
 
@@ -32,9 +32,9 @@ def diversity_loss(network: ActorCritic, obs: torch.Tensor, action: torch.Tensor
 
 
 @POLICY_REGISTRY.register("edac")
-class EDACPolicy(SACPolicy):
+class EDACPolicy(EnsembleSACPolicy):
     """SAC with the smallest of E critics, whose gradients are kept apart so that few of them are enough; the rest is as
-    in :class:`SACPolicy`.
+    in :class:`~ding.policy.sac.SACPolicy`.
 
     ``critic_loss`` is the sum over the members plus ``learn.eta`` times :func:`diversity_loss`.
     """
@@ -77,11 +77,3 @@ class EDACPolicy(SACPolicy):
             )
         self._optimize(loss, self._optimizer_q, self._model.critic)
         return {"critic_loss": loss}, self._critic_numbers(critic)
-
-    def _q_values(self, network: ActorCritic, obs: Any, action: torch.Tensor) -> torch.Tensor:
-        """The values of the ensemble, ``[E, B]``."""
-        values: torch.Tensor = network({"obs": obs, "action": action}, mode="compute_critic")["q_value"]
-        return values
-
-    def _monitor_vars_learn(self) -> list[str]:
-        return [name for name in super()._monitor_vars_learn() if name != "twin_critic_loss"]

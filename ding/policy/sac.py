@@ -12,8 +12,9 @@ import torch.nn.functional as F
 
 from ding.data import EnvBatch, batched, is_batched
 from ding.model import model_wrap
-from ding.policy._learning.critics import ActorCritic, critic_losses, priorities, q_values
+from ding.policy._learning.critics import ActorCritic, critic_losses, ensemble_q_values, priorities, q_values
 from ding.policy._learning.soft_actor_critic import SoftActorCriticPolicy
+from ding.policy._learning.target_update import actor_turns
 from ding.policy.common_utils import transition_of
 from ding.rl_utils.policy_dist import action_mask_of
 from ding.rl_utils.squashed_normal import squashed_sample
@@ -62,7 +63,14 @@ class SACPolicy(SoftActorCriticPolicy):
     DI-engine's rounding of densities.
     """
 
-    config = {"type": "sac", "model": {"action_space": "reparameterization"}}
+    config = {
+        "type": "sac",
+        "model": {"action_space": "reparameterization"},
+        "learn": {
+            # (int) Updates of the critics per update of actor and temperature.
+            "actor_update_freq": 1,
+        },
+    }
 
     def default_model(self) -> tuple[str, list[str]]:
         """``continuous_qac`` of :mod:`ding.model.template.qac`, or ``continuous_maqac`` for several agents."""
@@ -84,15 +92,25 @@ class SACPolicy(SoftActorCriticPolicy):
     _q_values: Callable[..., torch.Tensor] = staticmethod(q_values)
     """Values of each critic, ``[critics, B]`` (``[critics, B, agents]``), from a network, ``obs`` and ``action``."""
 
-    def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
-        """One update of critics, actor and temperature, in this order."""
+    def _next_options(self, num_updates: int) -> list[dict[str, bool]]:
+        """Whether the actor has its turn: at each ``actor_update_freq``-th update of the critics."""
+        return actor_turns(self._optimizer_q, self._cfg.learn.actor_update_freq, num_updates)
+
+    def _update(self, batch: Mapping[str, Any], *, with_actor: bool = True, **options: Any) -> dict[str, torch.Tensor]:
+        """One update of the critics, and ``with_actor`` of actor and temperature, in this order."""
         alpha = self._temperature.value.clone()
         losses, numbers = self._update_critic(batch, alpha)
-        actor = self._actor_loss(batch["obs"], alpha)
-        self._optimize(actor.loss, self._optimizer_policy, self._model.actor)
-        losses |= {"policy_loss": actor.loss, **self._update_temperature(actor.log_prob)}
+        if with_actor:
+            actor = self._actor_loss(batch["obs"], alpha)
+            self._optimize(actor.loss, self._optimizer_policy, self._model.actor)
+            losses |= {"policy_loss": actor.loss, **self._update_temperature(actor.log_prob)}
+            numbers |= self._actor_numbers(actor)
+        self._update_target()
+        return self._report(losses, numbers)
+
+    def _update_target(self) -> None:
+        """Move the target network after an update."""
         self._target_model.update(self._model)
-        return self._report(losses, {**numbers, **self._actor_numbers(actor)})
 
     def _update_critic(
         self, batch: Mapping[str, Any], alpha: torch.Tensor
@@ -169,6 +187,29 @@ class SACPolicy(SoftActorCriticPolicy):
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
         """The squashed means: ``action`` float32 ``[N, D]``."""
         return self._act(self._eval_model, data, mode="compute_actor")
+
+
+class EnsembleSACPolicy(SACPolicy):
+    """SAC with critics that one network computes together (``ensemble_qac`` of :mod:`ding.model.template.ensemble_qac`,
+    or ``edac``); ``critic_loss`` is the sum over them.
+    """
+
+    def default_model(self) -> tuple[str, list[str]]:
+        """``ensemble_qac`` of :mod:`ding.model.template.ensemble_qac`."""
+        return "ensemble_qac", ["ding.model.template.ensemble_qac"]
+
+    _q_values = staticmethod(ensemble_q_values)
+
+    def _update_critic(
+        self, batch: Mapping[str, Any], alpha: torch.Tensor
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        critic = self._critic_loss(batch, alpha)
+        loss = critic.losses.sum()
+        self._optimize(loss, self._optimizer_q, self._model.critic)
+        return {"critic_loss": loss}, self._critic_numbers(critic)
+
+    def _monitor_vars_learn(self) -> list[str]:
+        return [name for name in super()._monitor_vars_learn() if name != "twin_critic_loss"]
 
 
 @POLICY_REGISTRY.register("discrete_sac")

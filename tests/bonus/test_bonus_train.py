@@ -61,12 +61,12 @@ def test_a_policy_that_needs_more_than_an_env_names_a_config_to_begin_with() -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", GENERATED)
 def test_a_generated_config_trains(policy) -> None:
-    env_id = "Pendulum-v1" if policy in ("ddpg", "sac", "td3") else "CartPole-v1"
+    env_id = "Pendulum-v1" if policy in ("crossq", "ddpg", "droq", "redq", "sac", "td3", "tqc") else "CartPole-v1"
     ding.train(policy, env_id, max_env_step=100, exp_name="exp")
     assert Path("exp/result.json").is_file()
 
 
-@pytest.mark.parametrize("policy", ["sac", "td3", "ddpg"])
+@pytest.mark.parametrize("policy", ["sac", "td3", "ddpg", "tqc", "crossq"])
 @pytest.mark.parametrize("env_id", ["Pendulum-v1", "MountainCarContinuous-v0"])
 def test_continuous_control_makes_an_update_of_256_samples_per_env_step(policy, env_id) -> None:
     section = generated_config(policy, env_id)[0].policy

@@ -16,6 +16,7 @@ from ding.policy import (
     BehaviourCloningPolicy,
     C51Policy,
     CQLPolicy,
+    CrossQPolicy,
     D4PGPolicy,
     DDPGPolicy,
     DiscreteCQLPolicy,
@@ -23,6 +24,7 @@ from ding.policy import (
     DQFDPolicy,
     DQNPolicy,
     DQNSTDIMPolicy,
+    DroQPolicy,
     EDACPolicy,
     FQFPolicy,
     IMPALAPolicy,
@@ -45,12 +47,14 @@ from ding.policy import (
     R2D2Policy,
     R2D3Policy,
     RainbowDQNPolicy,
+    REDQPolicy,
     SACPolicy,
     SQILSACPolicy,
     SQLPolicy,
     SQNPolicy,
     TD3BCPolicy,
     TD3Policy,
+    TQCPolicy,
 )
 from ding.policy.edac import diversity_loss
 from ding.utils import deep_merge_dicts, set_pkg_seed
@@ -68,6 +72,7 @@ REGRESSION = {"model": {"action_space": "regression"}}
 MIXED = {"model": {"action_shape": {"action_type_shape": 3, "action_args_shape": 2}}}
 MULTI_DISCRETE = {"model": {"action_shape": [2, 3]}}
 # Sequences of 5 steps of segments of 7: the second overlaps the first.
+SIMBA = {"type": "simba_qac", "actor_head_hidden_size": 8, "critic_head_hidden_size": 8, "critic_head_layer_num": 1}
 R2D2 = {
     "priority": False,
     "priority_IS_weight": False,
@@ -141,6 +146,20 @@ CASES = {
     "edac": (EDACPolicy, {"model": {"ensemble_num": 3}}, {}),
     "iql": (IQLPolicy, {}, {}),
     "sac": (SACPolicy, {}, {}),
+    "sac-simba": (SACPolicy, {"model": SIMBA}, {}),
+    "td3-simba": (TD3Policy, {"model": {**SIMBA, "action_space": "regression"}}, {}),
+    "tqc": (TQCPolicy, {"model": {"ensemble_num": 3, "critic_head_hidden_size": 16}}, {}),
+    "redq": (REDQPolicy, {"model": {"ensemble_num": 4}, "learn": {"actor_update_freq": 2}}, {}),
+    "droq": (DroQPolicy, {"learn": {"actor_update_freq": 2}}, {}),
+    "crossq": (
+        CrossQPolicy,
+        # A bias before a normalisation has no gradient but rounding, which Adam makes a step of.
+        {
+            "model": {"actor_head_hidden_size": 16, "critic_head_hidden_size": 16, "batch_norm_warmup": 1},
+            "learn": {"learning_rate_q": 1e-6, "learning_rate_policy": 1e-6},
+        },
+        {},
+    ),
     "sac-logit": (SACPolicy, {"collect": {"collector_logit": True}}, {}),
     "sqil-sac": (SQILSACPolicy, {}, {}),
     "discrete-sac": (DiscreteSACPolicy, {}, {"eps": 0.4}),
@@ -397,7 +416,7 @@ COMPILED = (
     *("dqn", "dqn-nstep", "dqn-noisy", "bdq", "c51", "qrdqn", "discrete-cql", "iqn", "rainbow", "sql", "mdqn", "dqfd"),
     *("ddpg", "ddpg-hybrid", "td3", "d4pg", "td3-bc", "cql", "edac", "iql", "sac", "discrete-sac"),
     *("ppo", "ppo-stored-adv", "ppo-continuous", "ppo-hybrid", "ppo-multi-discrete", "a2c", "a2c-continuous"),
-    *("r2d2", "r2d3"),
+    *("r2d2", "r2d3", "sac-simba", "tqc", "redq", "droq", "crossq"),
 )
 
 
@@ -410,7 +429,7 @@ def test_recorded_updates_give_the_numbers_of_eager_ones(case):
         for one, other in zip(expected, found):
             assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}
     forms = recorded.learn_mode.get_attribute("compiled_updates").graphs.num_compiled
-    assert forms == (2 if case in {"td3", "td3-bc"} else 1)
+    assert forms == (2 if case in {"td3", "td3-bc", "redq", "droq", "crossq"} else 1)
     for key, state in eager.learn_mode.state_dict().items():
         if "model" in key:
             for name, value in recorded.learn_mode.state_dict()[key].items():
@@ -451,7 +470,10 @@ def compiler_cache(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    ["dqn", "c51", "qrdqn", "iqn", "r2d2", "ppo", "a2c", "ddpg", "td3", "sac", "discrete-sac", "cql", "td3-bc"],
+    [
+        *("dqn", "c51", "qrdqn", "iqn", "r2d2", "ppo", "a2c", "ddpg", "td3", "sac", "discrete-sac", "cql", "td3-bc"),
+        *("tqc", "redq", "droq", "crossq", "sac-simba"),
+    ],
 )
 def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again(case, compiler_cache):
     (eager, batch), *compiled = _learner(case), _learner(case, compile=True), _learner(case, compile=True)

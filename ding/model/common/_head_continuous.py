@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,8 @@ from torch import nn
 
 from ding.model.common._head_discrete import RELU
 from ding.model.common.shapes import as_shape
-from ding.torch_utils.network.nn_module import MLP, conv1d_block
+from ding.torch_utils.network.nn_module import MLP, conv1d_block, sequential_pack
+from ding.torch_utils.network.normalization import Dropout
 from ding.torch_utils.network.popart import PopArt
 
 _SIGMA_TYPES = ("fixed", "independent", "conditioned", "happo")
@@ -156,12 +157,17 @@ class PopArtVHead(nn.Module):
 class EnsembleHead(nn.Module):
     """Independent networks of one shape, each of their layers computed as one batched product (EDAC, arXiv:2110.01548).
 
-    State: ``pred.i.0`` with weight ``[ensemble_num * out, in, 1]``, that of a grouped convolution.
+    State: ``pred.i.0`` with weight ``[ensemble_num * out, in, 1]``, that of a grouped convolution. What follows it in a
+    layer is ``pred.i.1`` and so on; ``input_norm`` where there is one.
 
     Arguments:
         input_size, hidden_size, output_size: widths of one network.
         layer_num: number of hidden layers.
         ensemble_num: number of networks.
+        norm_type: normalisation between a hidden layer and its activation: ``LN`` over the features of each network.
+        dropout: probability of dropout between a hidden layer and its normalisation (DroQ, arXiv:2110.02034).
+        batch_norm: makes a normalisation of the given number of channels, one for the input and one behind each
+            activation (CrossQ, arXiv:1902.05605).
     """
 
     def __init__(
@@ -173,25 +179,43 @@ class EnsembleHead(nn.Module):
         ensemble_num: int,
         activation: nn.Module | None = RELU,
         norm_type: str | None = None,
+        dropout: float = 0.0,
+        batch_norm: Callable[[int], nn.Module] | None = None,
     ) -> None:
         super().__init__()
         widths = [input_size, *[hidden_size] * layer_num]
-        layers = [
-            conv1d_block(
-                width_in * ensemble_num,
-                width_out * ensemble_num,
-                kernel_size=1,
-                groups=ensemble_num,
-                activation=activation,
-                norm_type=norm_type,
+        self.input_norm = None if batch_norm is None else batch_norm(input_size * ensemble_num)
+        layers = []
+        for width_in, width_out in itertools.pairwise(widths):
+            channels = width_out * ensemble_num
+            linear, *norm = conv1d_block(
+                width_in * ensemble_num, channels, kernel_size=1, groups=ensemble_num,
+                norm_type=None if norm_type == "LN" else norm_type,
+            )  # fmt: skip
+            if norm_type == "LN":
+                norm = [nn.GroupNorm(ensemble_num, channels)]
+            layers.append(
+                sequential_pack(
+                    [
+                        linear,
+                        *([Dropout(dropout)] if dropout else []),
+                        *norm,
+                        *([] if activation is None else [activation]),
+                        *([] if batch_norm is None else [batch_norm(channels)]),
+                    ]
+                )
             )
-            for width_in, width_out in itertools.pairwise(widths)
-        ]
         layers.append(conv1d_block(widths[-1] * ensemble_num, output_size * ensemble_num, 1, groups=ensemble_num))
         self.pred = nn.Sequential(*layers)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Inputs ``[B, ensemble_num * input_size, 1]`` to ``pred`` ``[B, ensemble_num * output_size]``."""
+        """Inputs ``[B, ensemble_num * input_size, 1]``, or ``[B, input_size]`` that all networks see, to ``pred``
+        ``[B, ensemble_num * output_size]``.
+        """
+        if self.input_norm is not None:
+            if x.ndim == 2:
+                x = x.repeat(1, self.pred[0][0].groups).unsqueeze(-1)  # type: ignore[index]
+            x = self.input_norm(x)
         for block in self.pred:
             layers: list[Any] = list(block)  # type: ignore[call-overload]
             x = _each_member(layers[0], x)
@@ -202,9 +226,11 @@ class EnsembleHead(nn.Module):
 
 def _each_member(linear: nn.Conv1d, x: torch.Tensor) -> torch.Tensor:
     """What a grouped convolution of width 1 computes, which is five times slower on a CPU: ``[B, E * in, 1]`` to
-    ``[B, E * out, 1]``.
+    ``[B, E * out, 1]``. An input ``[B, in]`` of all members takes a single product.
     """
     members, batch = linear.groups, x.shape[0]
+    if x.ndim == 2:
+        return nn.functional.linear(x, linear.weight.squeeze(-1), linear.bias).unsqueeze(-1)
     rows = x.reshape(batch, members, -1).transpose(0, 1)
     weight = linear.weight.reshape(members, -1, rows.shape[-1]).transpose(1, 2)
     bias = linear.bias.reshape(members, 1, -1)  # type: ignore[union-attr]

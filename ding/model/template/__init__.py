@@ -39,6 +39,9 @@ for _name, _class in {
     "wqmix": "WQMix",
 }.items():
     register_lazily(MODEL_REGISTRY, _name, f"ding.model.template.{_name}:{_class}")
+register_lazily(MODEL_REGISTRY, "ensemble_qac", "ding.model.template.ensemble_qac:EnsembleQAC")
+register_lazily(MODEL_REGISTRY, "crossq", "ding.model.template.ensemble_qac:CrossQAC")
+register_lazily(MODEL_REGISTRY, "simba_qac", "ding.model.template.simba_qac:SimbaQAC")
 register_lazily(MODEL_REGISTRY, "pd", "ding.model.template.diffusion:PlanDiffuser")
 register_lazily(MODEL_REGISTRY, "pc_bfs", "ding.model.template.procedure_cloning:ProcedureCloningBFS")
 register_lazily(MODEL_REGISTRY, "pc_mcts", "ding.model.template.procedure_cloning:ProcedureCloningMCTS")

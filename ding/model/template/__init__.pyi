@@ -26,6 +26,8 @@ from ding.model.template.ebm import AutoregressiveEBM as AutoregressiveEBM
 from ding.model.template.ebm import StochasticOptimizer as StochasticOptimizer
 from ding.model.template.ebm import create_stochastic_optimizer as create_stochastic_optimizer
 from ding.model.template.edac import EDAC as EDAC
+from ding.model.template.ensemble_qac import CrossQAC as CrossQAC
+from ding.model.template.ensemble_qac import EnsembleQAC as EnsembleQAC
 from ding.model.template.havac import HAVAC as HAVAC
 from ding.model.template.havac import HAVACAgent as HAVACAgent
 from ding.model.template.hpt import HPT as HPT
@@ -59,6 +61,8 @@ from ding.model.template.qmix import Mixer as Mixer
 from ding.model.template.qmix import QMix as QMix
 from ding.model.template.qtran import QTran as QTran
 from ding.model.template.qvac import ContinuousQVAC as ContinuousQVAC
+from ding.model.template.simba_qac import SimbaBlock as SimbaBlock
+from ding.model.template.simba_qac import SimbaQAC as SimbaQAC
 from ding.model.template.sqn import SQN as SQN
 from ding.model.template.vac import VAC as VAC
 from ding.model.template.vae import VanillaVAE as VanillaVAE

@@ -28,7 +28,7 @@ _MODES = ("collect", "eval")
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 # A call of a graph costs about as much as so many operations of torch: see docs/compile.md.
 _FEWEST_OPERATIONS = 16
-_VIEWS = frozenset(["slice", "view", "detach", "t", "expand", "squeeze", "unsqueeze", "empty"])
+_VIEWS = frozenset(["slice", "view", "detach", "t", "expand", "squeeze", "unsqueeze", "empty", "getitem"])
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -168,7 +168,8 @@ class _Form:
 
 
 def _name(node: torch.fx.Node) -> str:
-    return str(node.target).split(".")[1]
+    """The operation without its package and overload; what takes a part of several results is no operation of torch."""
+    return str(node.target).split(".")[1] if isinstance(node.target, torch._ops.OpOverload) else "getitem"
 
 
 def _storage(tensor: torch.Tensor) -> int:

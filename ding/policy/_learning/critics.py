@@ -38,6 +38,12 @@ def q_values(network: ActorCritic, obs: Any, **action: Any) -> torch.Tensor:
     return values.unsqueeze(0) if isinstance(values, torch.Tensor) else torch.stack(list(values))
 
 
+def ensemble_q_values(network: ActorCritic, obs: Any, action: torch.Tensor) -> torch.Tensor:
+    """Return ``Q_i(s, a)`` by each member of an ensemble in one network: ``[critics, B]``."""
+    values: torch.Tensor = network({"obs": obs, "action": action}, mode="compute_critic")["q_value"]
+    return values
+
+
 def critic_losses(td_errors: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Return the mean squared error of each critic, ``[critics]``.
 

@@ -3,6 +3,7 @@
 The keys stand in ``policy.learn``:
 
 * ``learning_rate``, ``weight_decay``;
+* ``betas``, ``optim_type`` (``'adam'``, or ``'adamw'`` with decoupled weight decay), of DDPG, SAC and their relatives;
 * ``grad_clip_type``, ``grad_clip_value`` (or ``clip_value``): see :class:`ding.torch_utils.Adam`;
 * ``lr_scheduler``: ``{epoch_num, min_lr_lambda}``, or a pair of them: the learning rate falls linearly over that many
   calls of ``learn.forward`` to that share;
@@ -38,7 +39,10 @@ def clipping_adam(params: _Parameters, learn_cfg: Mapping[str, Any], **options: 
     Raises:
         PolicyConfigError: an unknown way of clipping, one without a limit, a wrong schedule (a ``RuntimeError``).
     """
-    return _clipping(Adam, params, learn_cfg, options)
+    given = {key: learn_cfg[key] for key in ("betas", "optim_type") if learn_cfg.get(key) is not None}
+    if "betas" in given:
+        given["betas"] = tuple(given["betas"])
+    return _clipping(Adam, params, learn_cfg, given | options)
 
 
 def clipping_rmsprop(params: _Parameters, learn_cfg: Mapping[str, Any], **options: Any) -> RMSprop:

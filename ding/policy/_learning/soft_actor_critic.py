@@ -73,6 +73,7 @@ class SoftActorCriticPolicy(Policy):
     A subclass has the losses.
     """
 
+    optional_keys = {"learn": "betas optim_type"}
     acts_in_unit_range = True
 
     config = {
@@ -144,9 +145,12 @@ class SoftActorCriticPolicy(Policy):
         entropy = learn.target_entropy
         self._target_entropy = self._default_entropy() if entropy is None else float(entropy)
         self._learn_model = model_wrap(model, wrapper_name="base")
-        self._target_model = target_network(
-            model, learn, SoftActorCriticPolicy.config["learn"], self._reference_numerics
-        )
+        self._init_target()
+
+    def _init_target(self) -> None:
+        """Build the target network."""
+        defaults = SoftActorCriticPolicy.config["learn"]
+        self._target_model = target_network(self._model, self._cfg.learn, defaults, self._reference_numerics)
 
     @abstractmethod
     def _default_entropy(self) -> float:

@@ -63,6 +63,20 @@ def target_update_rule(
     return rule, {"theta": theta}
 
 
+def actor_turns(optimizer: torch.optim.Optimizer, freq: int, num_updates: int) -> list[dict[str, bool]]:
+    """Return ``{'with_actor': ...}`` for each of the next updates: whether it is one of the actor, too.
+
+    Args:
+        optimizer: of the critics, which counts the updates.
+        freq: updates of the critics per update of the actor, which comes with the last of them.
+        num_updates: how many.
+    """
+    if freq == 1:
+        return [{"with_actor": True}] * num_updates
+    first = num_steps(optimizer) + 1
+    return [{"with_actor": turn % freq == 0} for turn in range(first, first + num_updates)]
+
+
 def num_steps(optimizer: torch.optim.Optimizer) -> int:
     """How many steps an optimiser has made, from its own state; 0 for one that does not count.
 

@@ -1,4 +1,4 @@
-"""Normalisation layers by name, and the one of images in Dreamer."""
+"""Normalisation layers by name, the one of images in Dreamer, and those of off-policy critics."""
 
 import torch
 from torch import nn
@@ -46,3 +46,127 @@ class DreamerLayerNorm(nn.Module):
         """``[B, C, H, W]`` in and out."""
         output: torch.Tensor = self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
         return output
+
+
+class BatchRenorm(nn.Module):
+    """Batch renormalisation (Ioffe 2017, arXiv:1702.03275) of each channel.
+
+    In training mode ``y = (x - m) / s * r + d`` with mean ``m`` and deviation ``s`` of the batch, then weight and bias.
+    ``r = s / S`` and ``d = (m - M) / S`` with the running ``M`` and ``S`` bring a batch to the running statistics; no
+    gradient reaches them, and they are 1 and 0 in the first ``warmup_steps`` batches. Then the running statistics move
+    by the share ``momentum``. In evaluation mode ``y = (x - M) / S``.
+
+    State: ``weight``, ``bias``, ``running_mean``, ``running_var`` ``[num_features]``, ``num_batches_tracked``.
+
+    Arguments:
+        num_features: number of channels.
+        momentum: share of a batch in the running statistics, typically 0.01; larger values follow faster changes.
+        warmup_steps: batches that are normalised by their own statistics alone.
+        eps: what is added to variances.
+        r_max, d_max: limits of ``r`` (``1 / r_max`` to ``r_max``) and of the size of ``d``.
+    """
+
+    running_mean: torch.Tensor
+    running_var: torch.Tensor
+    num_batches_tracked: torch.Tensor
+
+    def __init__(
+        self,
+        num_features: int,
+        momentum: float = 0.01,
+        warmup_steps: int = 100_000,
+        eps: float = 1e-3,
+        r_max: float = 3.0,
+        d_max: float = 5.0,
+    ) -> None:
+        super().__init__()
+        self.momentum, self.warmup_steps, self.eps = momentum, warmup_steps, eps
+        self.r_max, self.d_max = r_max, d_max
+        self.weight = nn.Parameter(torch.ones(num_features))
+        self.bias = nn.Parameter(torch.zeros(num_features))
+        self.register_buffer("running_mean", torch.zeros(num_features))
+        self.register_buffer("running_var", torch.ones(num_features))
+        self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[B, C]`` or ``[B, C, 1]`` in and out."""
+        rows = x.flatten(1)
+        running_std = (self.running_var + self.eps).sqrt()
+        if self.training:
+            var, mean = torch.var_mean(rows, 0, correction=0)
+            std = (var + self.eps).sqrt()
+            with torch.no_grad():
+                is_warm = self.num_batches_tracked >= self.warmup_steps
+                r = torch.where(is_warm, (std / running_std).clamp(1 / self.r_max, self.r_max), 1.0)
+                d = torch.where(is_warm, ((mean - self.running_mean) / running_std).clamp(-self.d_max, self.d_max), 0.0)
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(var, self.momentum)
+                self.num_batches_tracked += 1
+            scale = self.weight * r / std
+            shift = self.bias + self.weight * d - mean * scale
+        else:
+            scale = self.weight / running_std
+            shift = self.bias - self.running_mean * scale
+        return (rows * scale + shift).view(x.shape)
+
+
+class RunningNorm(nn.Module):
+    """Each feature less its running mean, over its running deviation (SimBa, arXiv:2410.09754). In training mode
+    :meth:`update` adds a batch to the statistics, in which all rows that were ever seen count the same.
+
+    State: ``mean``, ``var`` ``[num_features]``, ``count``.
+
+    Arguments:
+        num_features: number of features.
+        eps: what is added to the variance.
+    """
+
+    mean: torch.Tensor
+    var: torch.Tensor
+    count: torch.Tensor
+
+    def __init__(self, num_features: int, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.eps = eps
+        self.register_buffer("mean", torch.zeros(num_features))
+        self.register_buffer("var", torch.ones(num_features))
+        self.register_buffer("count", torch.zeros(()))
+
+    @torch.no_grad()
+    def update(self, x: torch.Tensor) -> None:
+        """Take in a batch ``[B, num_features]``; nothing in evaluation mode."""
+        if not self.training:
+            return
+        var, mean = torch.var_mean(x, 0, correction=0)
+        share = x.shape[0] / (self.count + x.shape[0])
+        change = mean - self.mean
+        self.var.copy_((1 - share) * self.var + share * var + share * (1 - share) * change.square())
+        self.mean.add_(share * change)
+        # Beyond 2^32 rows a float32 stops growing, and the small share of a batch stays as it is.
+        self.count.add_(x.shape[0])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[..., num_features]`` in and out."""
+        return (x - self.mean) * (self.var + self.eps).rsqrt()
+
+
+class Dropout(nn.Module):
+    """Dropout in training mode, by a mask that is drawn as any random tensor of an update (on a GPU, too, where the one
+    of torch is drawn in a kernel that a compiled update cannot hold).
+
+    Arguments:
+        p: probability that an entry becomes 0; the others are divided by ``1 - p``.
+    """
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {p!r}")
+        self.p = p
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Any shape in and out."""
+        if not self.training or self.p == 0:
+            return x
+        kept = torch.empty(x.shape, dtype=x.dtype, device=x.device).bernoulli_(1 - self.p)
+        return x * kept / (1 - self.p)

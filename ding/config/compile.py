@@ -14,7 +14,7 @@ from easydict import EasyDict
 from ding.config import sections
 from ding.config.checks.keys import check_keys, misspelt_in_create, refuse_misspelt_sections
 from ding.config.checks.rate_limit import check_rate_limit
-from ding.config.checks.values import check_evaluation, check_seed, check_values, make_whole
+from ding.config.checks.values import check_evaluation, check_ranges, check_seed, check_values, make_whole
 from ding.config.config import save_config
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir, write_git_info
@@ -81,7 +81,7 @@ def compile_config(
         given = _named_classes(create, given)
     defaults, evaluator = _defaults(user, create, given, auto)
     _check(user, create, defaults, given, strict)
-    make_whole(user)
+    make_whole(user, defaults)
     if env is None:  # else the caller may make any number of envs
         check_evaluation(sections.dig(user, "env"))
     result = sections.merged(defaults, user)
@@ -157,14 +157,17 @@ def _defaults(user: EasyDict, create: EasyDict, given: Classes, auto: bool) -> t
 
 
 def _check(user: EasyDict, create: EasyDict, defaults: EasyDict, given: Classes, strict: bool) -> None:
-    misspelt = misspelt_in_create(create, defaults_of(_manager_of(given), "env.manager"))
-    check_keys(user, defaults, strict, given["policy"], misspelt)
-    check_values(user, defaults)
+    manager = defaults_of(_manager_of(given), "env.manager")
+    check_keys(user, defaults, strict, given["policy"], misspelt_in_create(create, manager))
+    check_values(user, defaults, given["policy"])
+    if isinstance(create.get("env_manager"), Mapping):
+        check_values({"create_config.env_manager": create.env_manager}, {"create_config.env_manager": manager})
     if strict and user.get("policy", {}).get("cuda") is True and not torch.cuda.is_available():
         raise ConfigValueError(f"{MISSING_GPU}: set it to 'auto' (the GPU where there is one) or to False (the CPU)")
 
 
 def _finish(result: EasyDict, evaluator: type, seed: int) -> None:
+    check_ranges(result)
     check_rate_limit(result.get("policy", {}), pushes_n_sample=True)
     if "unroll_len" in result.policy:
         result.policy.collect.unroll_len = result.policy.unroll_len

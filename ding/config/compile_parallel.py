@@ -13,7 +13,7 @@ from ding.config.checks.keys import check_keys, refuse_misspelt, refuse_misspelt
 from ding.config.checks.parallel import check_commander, check_create, check_main, check_on_policy, check_system
 from ding.config.checks.rate_limit import check_rate_limit
 from ding.config.checks.shards import check_shards
-from ding.config.checks.values import check_buffer_fits, check_seed, check_values, make_whole
+from ding.config.checks.values import check_buffer_fits, check_ranges, check_seed, check_values, make_whole
 from ding.config.errors import ConfigValueError
 from ding.config.experiment_dir import create_experiment_dir
 from ding.config.own.record import record_run_code
@@ -176,9 +176,10 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
     refuse_misspelt_sections(user, {})
     defaults, env, policy_cls = _main_defaults(user, create)
     check_keys(user, defaults, strict, policy_cls)
-    check_values(user, defaults)
-    make_whole(user)
+    check_values(user, defaults, policy_cls)
+    make_whole(user, defaults)
     result = sections.merged(defaults, user)
+    check_ranges(result)
     sections.settle_step_limit(result.env)
     sections.settle_actions(result.env, env, policy_cls, strict)
     result.setdefault("exp_name", "default_experiment")

@@ -15,6 +15,7 @@
     |                                        or of a whole section
     |-- ConfigTrustError                     a run of others needs code that only --trust imports
     |-- ConfigValueError (AssertionError)    a key is missing or holds what it cannot hold
+    |   `-- ModelConfigError (ValueError)    arguments of a network that do not fit
     |-- ExperimentDirError (OSError)         the experiment folder cannot be made
     `-- ConfigNotSerializableError (TypeError)    a value that has no faithful source text
 
@@ -81,6 +82,10 @@ class ConfigTrustError(ConfigError):
 
 class ConfigValueError(ConfigError, AssertionError):
     """A key is missing, or holds something it cannot hold."""
+
+
+class ModelConfigError(ConfigValueError, ValueError):
+    """Arguments of a built-in network that do not fit (what the network raised is the ``__cause__``)."""
 
 
 class ExperimentDirError(ConfigError, OSError):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ding.config.errors import ExperimentDirError
 from ding.utils import get_rank, one_time_warning
+from ding.utils.errors import UserMistake
 from ding.utils.own_code import refuse_in_import
 
 try:
@@ -73,24 +74,32 @@ def _create(exp_name: str, renew_dir: bool) -> str:
 
 @contextlib.contextmanager
 def unused_dir_removed(exp_name: str) -> Iterator[None]:
-    """An error before anything but configs is in the new folder of a run takes the folder away again.
+    """Remove the new folder of a run after an error, if nothing but configs is in it.
 
-    The next try then gets the name that its config asks for.
+    After a mistake of the user's, the log files of workers that were made, and did nothing, may be in it, too. The next
+    try then gets the name that its config asks for.
     """
     try:
         yield
-    except Exception:
+    except Exception as error:
         if get_rank() == 0:
-            _remove_if_unused(Path(exp_name))
+            _remove_if_unused(Path(exp_name), isinstance(error, UserMistake))
         raise
 
 
-def _remove_if_unused(folder: Path) -> None:
-    files = list(folder.glob("*"))
-    if files and all(file.is_file() and file.name.endswith(("_config.py", LOCK_FILE, OWN_CODE_FILE)) for file in files):
+def _remove_if_unused(folder: Path, mistake: bool) -> None:
+    endings = ("_config.py", LOCK_FILE, OWN_CODE_FILE, *(["_logger.txt"] if mistake else []))
+    files = [file for file in folder.rglob("*") if not file.is_dir()]
+    if files and all(file.name.endswith(endings) for file in files) and (mistake or not any(_folders(folder))):
         for file in files:
             file.unlink()
+        for inner in sorted(_folders(folder), reverse=True):
+            inner.rmdir()
         folder.rmdir()
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_dir())
 
 
 class ExperimentLock:

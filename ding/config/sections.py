@@ -131,8 +131,7 @@ def settle_actions(env: EasyDict, env_cls: object, policy: object, strict: bool)
 
 def policy_section(policy: type, create: Mapping[str, Any]) -> EasyDict:
     """Return the section ``policy``; those of its workers hold what the policy and the create config set for them."""
-    result = merged(POLICY_TEMPLATE, defaults_of(policy, "policy"))
-    result.update(create.get("policy", {}))
+    result = merged(merged(POLICY_TEMPLATE, defaults_of(policy, "policy")), create.get("policy", {}))
     result.learn.learner.update(create.get("learner", {}))
     result.collect.collector.update(create.get("collector", {}))
     result.eval.evaluator.update(create.get("evaluator", {}))

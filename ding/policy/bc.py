@@ -79,6 +79,7 @@ class BehaviourCloningPolicy(Policy):
 
     optional_keys: ClassVar[dict[str, str]] = {
         "learn": "grad_clip_type grad_clip_value",
+        "collect.noise_sigma": "start end decay type",
         "other": "eps",
         "other.eps": "type start end decay",
     }

@@ -287,13 +287,23 @@ def test_misspelt_keys_of_the_parts_are_told_too(main, create, text):
 
 
 def test_wrong_types_in_the_parts_are_refused():
-    with pytest.raises(ConfigValueError, match=r"collector\.collect_print_freq: expected a number, got 'a'"):
+    with pytest.raises(
+        ConfigValueError, match=r"collector\.collect_print_freq: expected a whole number of at least 1, got 'a'"
+    ):
         compiled({"policy": {"collect": {"collector": {"collect_print_freq": "a"}}}})
 
 
 def test_whole_numbers_may_be_written_as_floats():
-    cfg = compiled({"policy": {"learn": {"batch_size": 64.0}}, "env": {"collector_env_num": 2.0}})
-    assert (type(cfg.policy.learn.batch_size), type(cfg.env.collector_env_num)) == (int, int)
+    cfg = compiled({"policy": {"unroll_len": 4.0, "learn": {"batch_size": 64.0}}, "env": {"collector_env_num": 2.0}})
+    values = (cfg.policy.unroll_len, cfg.policy.learn.batch_size, cfg.env.collector_env_num)
+    assert [type(value) for value in values] == [int, int, int]
+
+
+def test_a_create_config_with_wrong_values_is_refused():
+    with pytest.raises(ConfigValueError, match=r"policy\.learn\.batch_size: expected a whole number .*, got -1"):
+        compiled(create=create_config(policy={"type": "fake", "learn": {"batch_size": -1}}))
+    with pytest.raises(ConfigValueError, match=r"create_config\.env_manager\.max_retry: expected .*, got 1\.5"):
+        compiled(create=create_config(env_manager={"type": "base", "max_retry": 1.5}))
 
 
 def test_free_keys_and_optional_keys_pass_in_strict_mode():

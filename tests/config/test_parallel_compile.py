@@ -280,7 +280,9 @@ def test_a_comm_part_takes_the_keys_of_its_class(configs):
     assert system.learner0.resume_ckpt_freq == 100
     assert system.learner0.host == "127.0.0.1"
     put(configs[1], "comm_learner.resume_ckpt_freq", "often")
-    with pytest.raises(ConfigValueError, match=r"create_config\.comm_learner\.resume_ckpt_freq: expected a number"):
+    with pytest.raises(
+        ConfigValueError, match=r"create_config\.comm_learner\.resume_ckpt_freq: expected a whole number"
+    ):
         compile_config_parallel(*configs, save_cfg=False)
     put(configs[1], "comm_learner", {"type": "flask_fs", "resume_ckpt_frek": 100})
     with pytest.raises(UnknownKeyError, match=r"did you mean create_config\.comm_learner\.resume_ckpt_freq"):

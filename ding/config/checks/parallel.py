@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ding.config.checks.keys import CREATE_KEYS, refuse_misspelt
-from ding.config.checks.values import COUNT, Range, is_number
+from ding.config.checks.ranges import COUNT, Range, is_number
 from ding.config.errors import ConfigValueError
 from ding.config.per_collector import check_per_collector
 from ding.utils import did_you_mean

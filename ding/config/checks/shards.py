@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ding.config.checks.values import COUNT
+from ding.config.checks.ranges import COUNT
 from ding.config.errors import ConfigValueError
 
 _WHERE = "policy.other.replay_buffer"

@@ -6,60 +6,14 @@ the code that reads it.
 """
 
 import logging
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
-from numbers import Real
-from typing import Any, NamedTuple, TypeGuard
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence, Set
+from typing import Any
 
+from ding.config.checks.ranges import RANGES, Range, is_number, range_of
 from ding.config.errors import ConfigValueError
 
 logger = logging.getLogger("ding.config")
-
-
-class Range(NamedTuple):
-    """What a number may be."""
-
-    low: float
-    high: float = math.inf
-    whole: bool = False
-
-    def text(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
-        if self.high < math.inf:
-            return f"{kind} between {self.low:g} and {self.high:g}"
-        return f"{kind} of at least {self.low:g}"
-
-    def holds(self, value: object) -> bool:
-        if not is_number(value):
-            return False
-        number = float(value)
-        return self.low <= number <= self.high and (not self.whole or math.isinf(number) or number.is_integer())
-
-
-COUNT = Range(1, whole=True)
-_SHARE = Range(0, 1)
-RANGES: dict[str, Range] = {
-    "env.collector_env_num": COUNT,
-    "env.evaluator_env_num": COUNT,
-    "env.n_evaluator_episode": Range(0, whole=True),  # 0: no evaluations
-    "policy.nstep": COUNT,
-    "policy.random_collect_size": Range(0, whole=True),
-    "policy.discount_factor": _SHARE,
-    "policy.learn.batch_size": COUNT,
-    "policy.learn.update_per_collect": COUNT,
-    "policy.learn.learning_rate": Range(0),
-    "policy.collect.n_sample": COUNT,
-    "policy.collect.n_episode": COUNT,
-    "policy.collect.unroll_len": COUNT,
-    # Below 0, as in configs of DI-engine: as often as it is asked, in offline pipelines once per epoch.
-    "policy.eval.evaluator.eval_freq": Range(-1),
-    "policy.other.eps.start": _SHARE,
-    "policy.other.eps.end": _SHARE,
-    "policy.other.eps.decay": Range(1),
-    "policy.other.replay_buffer.replay_buffer_size": COUNT,
-}
-"""What the keys mean in every config; a key that a config leaves out, or sets to ``None``, is not looked at."""
 
 # What a pipeline cannot do without.
 _NEEDED = ("policy.learn.update_per_collect", "policy.eval.evaluator.eval_freq")
@@ -69,6 +23,8 @@ _COMPILE_WORDS = {f"policy.{mode}.compile": ("auto", "record") for mode in ("lea
 SWITCH_WORDS = {"policy.cuda": ("auto",), **_COMPILE_WORDS}
 """Words that a switch may also be."""
 
+# A hook may be how often it acts, or a section about it.
+_HOOKS = "policy.learn.learner.hook"
 _CHOICES = {"policy.other.eps.type": ("exp", "linear")}
 
 _SEEDS = Range(0, 2**32 - 1, whole=True)
@@ -141,50 +97,82 @@ def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | Non
             raise ConfigValueError(sentence)
 
 
-def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any], policy: type | None = None) -> None:
     """Refuse values that cannot be meant.
 
     Args:
         user: the user's main config.
         defaults: what the config would be without it.
+        policy: the class of the policy. A section among its ``optional_keys`` may stand where its default is a number.
 
     Raises:
         ConfigValueError: the message lists every such value.
     """
     sections = {name: user.get(name, {}) for name in ("env", "policy")}
     found = [f"{name}: expected a dict, got {one!r}" for name, one in sections.items() if not isinstance(one, Mapping)]
-    found += _walk(user, defaults, "")
+    found += _walk(user, defaults, "", _optional_sections(policy))
     if not isinstance(user.get("exp_name", ""), (str, os.PathLike)):
         found.append(f"exp_name: expected the name of a folder, got {user['exp_name']!r}")
     if found:
         raise ConfigValueError("; ".join(found))
 
 
-def make_whole(config: Mapping[str, Any]) -> None:
-    """Make ints of whole numbers that are written as floats (``1e5``) where :data:`RANGES` asks for whole numbers."""
+def check_ranges(config: Mapping[str, Any]) -> None:
+    """Refuse what a class or a create config puts where :data:`RANGES` asks for something else.
+
+    Args:
+        config: the compiled config.
+
+    Raises:
+        ConfigValueError: the message names the key as the main config has it.
+    """
     for path, allowed in RANGES.items():
         *sections, key = path.split(".")
         section: Any = config
         for name in sections:
             section = section.get(name) if isinstance(section, Mapping) else None
         value = section.get(key) if isinstance(section, Mapping) else None
-        if allowed.whole and isinstance(value, float) and value.is_integer():
-            section[key] = int(value)
+        if isinstance(value, str) or (is_number(value) and not allowed.holds(value)):
+            raise ConfigValueError(f"{path}: expected {allowed.text()}, got {value!r}")
 
 
-def _walk(user: Mapping[str, Any], defaults: Mapping[str, Any], section: str) -> Iterator[str]:
+def make_whole(user: MutableMapping[str, Any], defaults: Mapping[str, Any], section: str = "") -> None:
+    """Make ints of whole numbers that are written as floats (``1e5``) where whole numbers are expected."""
     for key, value in user.items():
         path = f"{section}.{key}" if section else str(key)
         default = defaults.get(key)
-        if isinstance(value, Mapping) and (default is None or isinstance(default, Mapping)):
-            yield from _walk(value, default or {}, path)
+        if isinstance(value, MutableMapping):
+            make_whole(value, default if isinstance(default, Mapping) else {}, path)
+        elif isinstance(value, float) and value.is_integer():
+            allowed = range_of(path, default)
+            user[key] = int(value) if allowed is not None and allowed.whole else value
+
+
+def _optional_sections(policy: type | None) -> set[str]:
+    """Paths of the sections that a policy reads where they are there."""
+    classes = getattr(policy, "__mro__", ())
+    return {f"policy.{name}" for cls in classes for name in vars(cls).get("optional_keys", {}) if name}
+
+
+def _walk(
+    user: Mapping[str, Any], defaults: Mapping[str, Any], section: str, optional: Collection[str]
+) -> Iterator[str]:
+    for key, value in user.items():
+        path = f"{section}.{key}" if section else str(key)
+        default = defaults.get(key)
+        if isinstance(value, Mapping) and (path in optional or default is None or isinstance(default, Mapping)):
+            yield from _walk(value, default if isinstance(default, Mapping) else {}, path, optional)
+            continue
+        if isinstance(value, Mapping) and section == _HOOKS:
             continue
         if isinstance(value, str) and value in SWITCH_WORDS.get(path, ()):
             continue
         if isinstance(value, str) and default and value not in _CHOICES.get(path, (value,)):
             yield f"{path}: expected {' or '.join(_CHOICES[path])}, got {value!r}"
             continue
-        expected = _without_value(path, default) if value is None else _expected(value, default, RANGES.get(path))
+        expected = (
+            _without_value(path, default) if value is None else _expected(value, default, range_of(path, default))
+        )
         if expected is None and path.startswith("policy."):
             expected = _single(value, default)
         if expected is not None:
@@ -221,10 +209,5 @@ def _expected(value: object, default: object, allowed: Range | None) -> str | No
     if isinstance(default, bool):
         return "True or False" if isinstance(value, str) else None
     if is_number(default):
-        return "a number" if isinstance(value, str) else None
+        return "a number" if isinstance(value, str) or value != value else None
     return None
-
-
-def is_number(value: object) -> TypeGuard[Real]:
-    """Whether ``value`` is a number; ``True`` and ``False`` are none."""
-    return isinstance(value, Real) and not isinstance(value, bool)

@@ -12,6 +12,8 @@ Rows that do not fit to what a buffer stores raise :class:`ding.data.SchemaError
 :class:`ding.data.safe_file.SafeFileError`; both are ``ValueError`` too.
 """
 
+from ding.utils.errors import UserMistake
+
 
 class ReplayBufferError(Exception):
     """Base class of the errors of :mod:`ding.data.replay` and :mod:`ding.worker.replay_buffer`."""
@@ -21,7 +23,7 @@ class BufferArgumentError(ReplayBufferError, ValueError):
     """A size, range, priority or config value that makes no sense; the message names it."""
 
 
-class BufferConfigError(BufferArgumentError, AssertionError):
+class BufferConfigError(BufferArgumentError, AssertionError, UserMistake):
     """A config value out of its range (an ``AssertionError`` too, as in DI-engine)."""
 
 

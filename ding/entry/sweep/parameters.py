@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ding.config import ConfigValueError
-from ding.config.checks.values import is_number
+from ding.config.checks.ranges import is_number
 from ding.config.overrides import literal, parsed
 
 _FORMS = "KEY=LOW:HIGH, KEY=log:LOW:HIGH or KEY=A,B,C"

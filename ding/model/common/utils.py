@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ding.config.errors import ConfigValueError
+from ding.config.errors import ConfigError, ConfigValueError, ModelConfigError
 from ding.torch_utils import build_activation
 from ding.utils import MODEL_REGISTRY, did_you_mean
 from ding.utils.signature import takes_argument
 
+# Annotations of arguments that take nothing but an int.
+_WHOLE = ("int", "<class 'int'>")
 # What may turn a switch on or off; a text such as 'no' would count as on.
 _SWITCHES = (bool, int, float, np.bool_, type(None))
 
@@ -31,7 +33,9 @@ def create_model(cfg: Mapping[str, Any], defaults: Mapping[str, Any] | None = No
 
     Raises:
         ConfigValueError: there is no activation of that name (the message names those that there are), the model has
-            no such argument, or it takes a list of ints or a switch and gets something else.
+            no such argument, or it takes an int, a list of ints or a switch and gets something else.
+        ModelConfigError: a model of this library refuses its arguments. What a model of the user's raises passes
+            unchanged.
         KeyError: no ``type``, or a name that is not registered (the message names the nearest known one).
     """
     kind = MODEL_REGISTRY.type_of(cfg)
@@ -40,7 +44,22 @@ def create_model(cfg: Mapping[str, Any], defaults: Mapping[str, Any] | None = No
     _check_arguments(MODEL_REGISTRY[kind], arguments)
     if isinstance(arguments.get("activation"), str) and _takes_module(MODEL_REGISTRY[kind], "activation"):
         arguments["activation"] = _activation(arguments["activation"])
-    made: nn.Module = MODEL_REGISTRY.build(kind, **arguments)
+    return _built(kind, arguments)
+
+
+def _built(kind: str, arguments: dict[str, Any]) -> nn.Module:
+    model = MODEL_REGISTRY[kind]
+    try:
+        made: nn.Module = MODEL_REGISTRY.build(kind, **arguments)
+    except ConfigError:
+        raise
+    except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if not str(getattr(model, "__module__", "")).startswith("ding."):
+            raise
+        sentence = str(error.args[0] if error.args else error).strip().partition("\n")[0]
+        raise ModelConfigError(
+            f"policy.model: {sentence or type(error).__name__} (network {model.__name__})"
+        ) from error
     return made
 
 
@@ -54,9 +73,9 @@ def _without_foreign_defaults(cfg: Mapping[str, Any], defaults: Mapping[str, Any
     return {key: value for key, value in cfg.items() if key in ("type", "import_names") or not is_foreign(key)}
 
 
-def _check_arguments(model: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse names that the model does not have, and values that are no lists of ints, or no switches, where it takes
-    nothing else.
+def _check_arguments(model: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    """Refuse names that the model does not have, and values that are no ints, no lists of ints, or no switches, where
+    it takes nothing else. Whole numbers that are written as floats become ints.
     """
     known = inspect.signature(model).parameters
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
@@ -66,6 +85,10 @@ def _check_arguments(model: Callable[..., Any], arguments: Mapping[str, Any]) ->
             raise ConfigValueError(text + did_you_mean(name, known))
         if name in known and _takes_sizes(known[name].annotation) and not _are_sizes(value):
             raise ConfigValueError(f"policy.model.{name}: expected a list of ints, got {value!r}")
+        if name in known and "hidden" in name and _takes_sizes(known[name].annotation) and min(value or [1]) < 1:
+            raise ConfigValueError(f"policy.model.{name}: expected ints of at least 1, got {value!r}")
+        if name in known and str(known[name].annotation) in _WHOLE:
+            arguments[name] = _whole(name, value)
         if name in known and known[name].annotation in (bool, "bool") and not isinstance(value, _SWITCHES):
             raise ConfigValueError(f"policy.model.{name}: expected True or False, got {value!r}")
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -74,6 +97,14 @@ def _check_arguments(model: Callable[..., Any], arguments: Mapping[str, Any]) ->
     if missing:
         text = f"{' and '.join(missing)} must be given: {getattr(model, '__name__', 'the model')} needs"
         raise ConfigValueError(f"{text} {'them' if len(missing) > 1 else 'it'}")
+
+
+def _whole(name: str, value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return value
+    raise ConfigValueError(f"policy.model.{name}: expected a whole number, got {value!r}")
 
 
 def _takes_sizes(annotation: object) -> bool:

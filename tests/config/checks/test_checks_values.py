@@ -1,6 +1,6 @@
 """Values of the wrong kind are told by their path."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,7 +12,11 @@ DEFAULTS = {
         "cuda": False,
         "learn": {"batch_size": 64, "learning_rate": 1e-3, "learner": {"hook": {"log_show_after_iter": 100}}},
         "other": {"eps": {"type": "exp", "start": 0.95}},
-    }
+        "model": {"layer_num": 2},
+        # What a policy of the user's may have.
+        "mine": {"sync_freq": 10, "value_decay": 0.1, "warm_steps": -1, "learning_rate_value": 0.1, "gae_lambda": 0.9},
+    },
+    "env": {"stop_value": 195, "manager": {"max_retry": 1, "reset_timeout": 3.0}},
 }
 
 
@@ -35,7 +39,14 @@ def nested(path, value):
         ("policy.collect.n_sample", "8", "a whole number of at least 1"),
         ("env.collector_env_num", -8, "a whole number of at least 1"),
         ("policy.cuda", "False", "True or False"),
-        ("policy.learn.learner.hook.log_show_after_iter", "x", "a number"),
+        ("policy.learn.learner.hook.log_show_after_iter", "x", "a whole number of at least 1"),
+        ("policy.learn.learner.hook.log_show_after_iter", 0, "a whole number of at least 1"),
+        ("policy.mine.sync_freq", 0.5, "a whole number of at least 1"),
+        ("policy.mine.learning_rate_value", -1, "a number of at least 0"),
+        ("policy.mine.gae_lambda", 1.5, "a number between 0 and 1"),
+        ("env.manager.max_retry", 1.5, "a whole number of at least 0"),
+        ("env.manager.reset_timeout", -1, "a number of at least 0"),
+        ("env.stop_value", float("nan"), "a number"),
         ("policy.learn.learner", "base", "a dict"),
         ("policy.other.eps", 0.1, "a dict"),
         ("policy.learn", None, "a dict"),
@@ -62,10 +73,25 @@ def test_what_cannot_be_meant_is_refused(path, value, expected):
         ("policy.learn.learner.hook", False),
         ("policy.other.eps.type", 3),
         ("policy.mine.batch_size", "many"),
+        ("policy.mine.value_decay", -2.5),
+        ("policy.mine.warm_steps", -2.5),  # its default is below 0, too
+        ("policy.model.layer_num", -2),  # the network says
+        ("policy.learn.learner.hook.log_show_after_iter", {"ext_args": {"freq": 5}}),
+        ("env.manager.max_retry", float("inf")),
     ],
 )  # fmt: skip
 def test_everything_else_is_left_to_its_reader(path, value):
     check_values(nested(path, value), DEFAULTS)
+
+
+def test_a_section_that_a_policy_declares_may_replace_a_number():
+    class Annealed:
+        optional_keys: ClassVar = {"mine.value_decay": "start end"}
+
+    user = nested("policy.mine.value_decay", {"start": 1, "end": 0})
+    check_values(user, DEFAULTS, Annealed)
+    with pytest.raises(ConfigValueError, match=r"policy\.mine\.value_decay: expected a number, got {'start'"):
+        check_values(user, DEFAULTS)
 
 
 def test_all_are_told_at_once():

@@ -39,7 +39,7 @@ def curves(name: str, folder: Path) -> dict[str, list[tuple[list[int], list[floa
     """Env steps and returns of the runs of each side."""
     found: dict[str, list[tuple[list[int], list[float]]]] = {side: [] for side in SIDES}
     for run_folder in sorted(folder.glob(f"{name}_s[0-9]*/")):
-        found["ding"] += [(curve.steps.tolist(), curve.mean.tolist()) for curve in learning_curves([run_folder])]
+        found["ding"] += [(curve.steps.tolist(), curve.iqm.tolist()) for curve in learning_curves([run_folder])]
     for file in sorted(folder.glob(f"{name}_s[0-9]*_sb3.jsonl")):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
         found["stable-baselines3"].append(([row["env_step"] for row in rows], [row["return"] for row in rows]))

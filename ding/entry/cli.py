@@ -20,6 +20,7 @@ from ding import __DESCRIPTION__, __version__
 _COMMANDS = {
     "inspect": "ding.entry.commands.inspect:inspect_command",
     "board": "ding.entry.commands.board:board_command",
+    "compare": "ding.entry.commands.compare:compare_command",
     "migrate": "ding.entry.commands.migrate:migrate_command",
     "export": "ding.bonus.commands.export:export_command",
     "new": "ding.bonus.commands.new:new_command",
@@ -233,6 +234,7 @@ def cli(ctx: click.Context, /, **options: Any) -> None:
     ding -m parallel -c configs/cartpole/parallel/cartpole_dqn_config.py -s 0
     ding -m eval EXP_DIR
     ding plot EXP_DIR
+    ding compare EXP_DIR EXP_DIR
     """
     if ctx.invoked_subcommand is None:
         _run(**options)

@@ -98,7 +98,7 @@ def test_what_a_run_leaves_behind(config, tmp_path):
     checkpoint = read_file(str(exp / "ckpt" / f"iteration_{result['train_iter']}.pth.tar"))
     assert (checkpoint["last_iter"], checkpoint["last_step"]) == (result["train_iter"], STEPS)
     (curve,) = learning_curves(["e"])
-    assert curve.mean[-1] == pytest.approx(result["eval_value"], rel=1e-5)
+    assert curve.iqm[-1] == pytest.approx(result["eval_value"], rel=1e-5)
     assert plot(["e"]).is_file()
 
 

@@ -13,6 +13,8 @@ AXES = ("step", "iter", "hours")
 
 # About one point per pixel of a wide chart would be more than anyone sees.
 _POINTS = 400
+# Of the bootstrap: the page asks again while a run grows.
+_DRAWS = 500
 _HOUR_S = 3600.0
 
 
@@ -30,8 +32,8 @@ def run_curves(runs: Sequence[BoardRun], metric: str, axis: str) -> list[dict[st
     return curves
 
 
-def mean_curves(runs: Sequence[BoardRun], metric: str, axis: str) -> list[dict[str, Any]]:
-    """Return mean and band (one standard deviation) over the runs of each experiment, see ``ding plot``."""
+def group_curves(runs: Sequence[BoardRun], metric: str, axis: str) -> list[dict[str, Any]]:
+    """Return interquartile mean and interval over the runs of each experiment, see ``ding plot``."""
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for run in runs:
         points = _points(run, metric, axis)
@@ -42,8 +44,8 @@ def mean_curves(runs: Sequence[BoardRun], metric: str, axis: str) -> list[dict[s
         steps = np.unique(np.concatenate([x for x, _ in curves]))
         if len(steps) > _POINTS:
             steps = np.linspace(steps[0], steps[-1], _POINTS)
-        curve = average(label, curves, steps)
-        lines = {key: getattr(curve, key).tolist() for key in ("mean", "low", "high")}
+        curve = average(label, curves, steps, draws=_DRAWS)
+        lines = {key: getattr(curve, key).tolist() for key in ("iqm", "low", "high")}
         found.append({"label": label, "runs": curve.runs, "x": curve.steps.tolist(), **lines})
     return found
 

@@ -22,6 +22,7 @@ from ding.entry.view.runs import (
     event_files,
     find_runs,
     label_of,
+    main_config_of,
     read_literals,
     seed_of,
 )
@@ -63,7 +64,6 @@ class BoardRun:
         self.folder = folder
         self.name = name
         self.id = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
-        self.label = label_of(Path(name))
         self.config: dict[str, Any] = {}
         self.status: dict[str, Any] = {}
         #: What is wrong with its files, if anything.
@@ -89,6 +89,11 @@ class BoardRun:
             add_scalars(self._scalars, new)
             for tag in new:
                 self._drawn.pop(tag, None)
+
+    @property
+    def label(self) -> str:
+        """The name of its experiment."""
+        return label_of(Path(self.name), seed_of(self.folder, self._main_config()))
 
     @property
     def metrics(self) -> dict[str, set[str]]:
@@ -195,10 +200,7 @@ class BoardRun:
         )
 
     def _main_config(self) -> dict[str, Any]:
-        for name in ("exp_config", "main_config"):
-            if isinstance(self.config.get(name), dict):
-                return dict(self.config[name])
-        return {}
+        return main_config_of(self.config)
 
     def _returns(self) -> Scalars | None:
         metrics = self.metrics

@@ -10,7 +10,7 @@ from typing import Any
 from flask import Flask, Response, abort, request, send_file
 from waitress.server import create_server
 
-from ding.entry.board.curves import AXES, mean_curves, run_curves
+from ding.entry.board.curves import AXES, group_curves, run_curves
 from ding.entry.board.runs import RETURN_METRICS, BoardRun, BoardRuns
 from ding.entry.view.status import finite
 from ding.interaction.base.server import listen
@@ -96,7 +96,7 @@ class _Answers:
         metric, axis = request.args.get("metric", ""), request.args.get("axis", "step")
         if axis not in AXES:
             abort(400, f"axis={axis}: expected one of {', '.join(AXES)}")
-        curves_of: Callable[..., Any] = mean_curves if request.args.get("mean") == "1" else run_curves
+        curves_of: Callable[..., Any] = group_curves if request.args.get("mean") == "1" else run_curves
         return _json({"curves": curves_of(self._asked(), metric, axis)})
 
     def configs(self) -> Response:

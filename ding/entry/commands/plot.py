@@ -8,7 +8,7 @@ import click
 @click.option("-o", "--out", metavar="PNG", default="learning_curve.png", show_default=True, help="The file.")
 @click.option("--tag", default="evaluator_step/reward_mean", show_default=True, help="The scalar to draw.")
 def plot_command(exp_dir: tuple[str, ...], out: str, tag: str) -> None:
-    """Draw learning curves: mean and spread over the runs (seeds) of each experiment.
+    """Draw learning curves: interquartile mean and interval of 95 % over the runs (seeds) of each experiment.
 
     EXP_DIR is an experiment folder, or a folder that holds several.
     """

@@ -8,6 +8,8 @@
 * ``callbacks``: what users have called after evaluations and passes.
 * ``experiment``: what lies where in an experiment folder.
 * ``plot``: learning curves as an image (``ding plot``); as a page: ``ding.entry.board``.
+* ``compare``: experiments of several seeds beside each other (``ding compare``).
+* ``seed_statistics``: interquartile means, bootstrap intervals, probability of improvement.
 """
 
 from ding.utils.exports import lazy_exports

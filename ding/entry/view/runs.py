@@ -9,12 +9,14 @@ from typing import Any
 
 from ding.config import ConfigValueError
 from ding.utils.literals import assignments, literal_value
+from ding.utils.names import nearest
 
 CONFIG_FILE = "total_config.py"
 STATUS_FILE = "status.json"
 
 # What distinguishes the runs of one experiment: the seed, and the time stamp of a renewed folder.
 _RUN_SUFFIX = re.compile(r"([/_.-]?seed[_-]?\d+)?(_\d{6}_\d{6}(_\d+)?)?$")
+_SHORT_SEED = re.compile(r"[/_.-]s(\d+)$")
 _SEED = re.compile(r"seed[_-]?(\d+)")
 _EVENT_FILE = "events.out.tfevents."
 # Beside these a run has nothing to draw; ``eval`` holds evaluations of the run, which are no curves of it.
@@ -33,7 +35,8 @@ def find_runs(folders: Iterable[str | Path]) -> list[Path]:
     runs: dict[Path, None] = {}
     for folder in map(Path, folders):
         if not folder.is_dir():
-            raise ConfigValueError(f"{folder}: there is no such folder")
+            reason = "is a file and no folder" if folder.exists() else f"there is no such folder{nearest_path(folder)}"
+            raise ConfigValueError(f"{folder}: {reason}")
         found = list(_runs_below(folder))
         if not found:
             raise ConfigValueError(
@@ -60,9 +63,15 @@ def event_files(run: Path) -> list[Path]:
     return found
 
 
-def label_of(run: Path) -> str:
-    """Return the name of the experiment that ``run`` is a run of: runs that differ in their seed only share it."""
-    return _RUN_SUFFIX.sub("", run.as_posix()) or run.as_posix()
+def label_of(run: Path, seed: int | None = None) -> str:
+    """Return the name of the experiment that ``run`` is a run of: runs that differ in their seed only share it.
+
+    Args:
+        seed: That of its config. A name that ends with ``_s`` and this number is the name of one seed, too.
+    """
+    label = _RUN_SUFFIX.sub("", run.as_posix()) or run.as_posix()
+    short = _SHORT_SEED.search(label)
+    return label[: short.start()] or label if short and seed is not None and int(short[1]) == seed else label
 
 
 def seed_of(run: Path, config: Mapping[str, Any]) -> int | None:
@@ -71,6 +80,20 @@ def seed_of(run: Path, config: Mapping[str, Any]) -> int | None:
         return int(config["seed"])
     found = _SEED.search(run.name)
     return int(found[1]) if found else None
+
+
+def saved_config(run: Path) -> dict[str, Any]:
+    """Return the config that a run saved, with source text for what is no literal; empty where it cannot be read."""
+    try:
+        return main_config_of(read_literals(run / CONFIG_FILE))
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return {}
+
+
+def main_config_of(literals: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the main config among the variables of a saved config; empty without one."""
+    found = (literals[name] for name in ("exp_config", "main_config") if isinstance(literals.get(name), dict))
+    return dict(next(found, {}))
 
 
 def read_literals(path: Path) -> dict[str, Any]:
@@ -83,3 +106,15 @@ def read_literals(path: Path) -> dict[str, Any]:
     return {
         name: literal_value(node, lambda part, _where: ast.unparse(part)) for name, node in assignments(path).items()
     }
+
+
+def nearest_path(path: Path) -> str:
+    """Return the end of a message about a folder that does not exist: the one that the user may have meant."""
+    parent = path.parent
+    while not parent.is_dir():
+        path, parent = parent, parent.parent
+    try:
+        close = nearest(path.name, (entry.name for entry in parent.iterdir() if entry.is_dir()))
+    except OSError:
+        return ""
+    return "" if close is None else f". Did you mean {(parent / close).as_posix()!r}?"

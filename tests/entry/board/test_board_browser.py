@@ -114,7 +114,7 @@ def test_sorting_filtering_and_the_choice_of_runs(page):
 
 
 def test_mean_axis_charts_and_differences(page):
-    page.get_by_label("mean over seeds").check()
+    page.get_by_label("group seeds").check()
     expect(legend(page)).to_have_text(["Value", "dqn (2)", "ppo (1)"])
     page.get_by_label("X axis").select_option("iter")
     expect(legend(page)).to_have_text(["Value", "dqn (2)", "ppo (1)"])
@@ -128,10 +128,10 @@ def test_mean_axis_charts_and_differences(page):
 
 def test_what_was_chosen_is_there_after_a_reload(page):
     page.get_by_label("Filter").fill("seed1")
-    page.get_by_label("mean over seeds").check()
+    page.get_by_label("group seeds").check()
     page.reload()
     expect(page.locator("#count")).to_contain_text("1 of 3 runs")
-    expect(page.get_by_label("mean over seeds")).to_be_checked()
+    expect(page.get_by_label("group seeds")).to_be_checked()
 
 
 def test_by_keyboard_alone(page):
@@ -144,7 +144,7 @@ def test_by_keyboard_alone(page):
     page.keyboard.press("Escape")
     expect(page.locator("#detail")).to_be_hidden()
     page.keyboard.press("m")
-    expect(page.get_by_label("mean over seeds")).to_be_checked()
+    expect(page.get_by_label("group seeds")).to_be_checked()
     page.keyboard.press("x")
     expect(page.get_by_label("X axis")).to_have_value("iter")
     page.keyboard.press("/")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tensorboardX import SummaryWriter
 
-from ding.entry.board.curves import mean_curves, run_curves
+from ding.entry.board.curves import group_curves, run_curves
 from ding.entry.board.runs import BoardRun, BoardRuns, metric_of
 
 
@@ -134,16 +134,16 @@ def test_long_curves_are_thinned_to_means_of_neighbours(tmp_path):
     assert curve["x"][-1] > 997
 
 
-def test_the_mean_goes_over_the_seeds_of_an_experiment(tmp_path):
+def test_a_group_is_the_seeds_of_an_experiment(tmp_path):
     for seed, values in enumerate([(0.0, 10.0), (2.0, 12.0)]):
         make_run(tmp_path / "a" / f"seed{seed}", [(0, values[0], 1.0), (10, values[1], 2.0)])
     make_run(tmp_path / "b", [(5, 1.0, 1.0)])
-    first, second = mean_curves(BoardRuns([tmp_path]).refreshed(), "evaluator/reward_mean", "step")
+    first, second = group_curves(BoardRuns([tmp_path]).refreshed(), "evaluator/reward_mean", "step")
     assert first == {
         "label": "a",
         "runs": 2,
         "x": [0.0, 10.0],
-        "mean": [1.0, 11.0],
+        "iqm": [1.0, 11.0],
         "low": [0.0, 10.0],
         "high": [2.0, 12.0],
     }

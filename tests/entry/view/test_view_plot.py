@@ -212,18 +212,28 @@ def test_runs_of_one_experiment_share_a_label(run, label, tmp_path):
     assert label_of(Path(run)) == label
 
 
-def test_the_mean_goes_over_seeds_and_a_solved_run_keeps_its_value(tmp_path):
+def test_a_curve_goes_over_seeds_and_a_solved_run_keeps_its_value(tmp_path):
     write_run(tmp_path / "a" / "seed0", [(0, 0.0), (10, 10.0)])
     write_run(tmp_path / "a" / "seed1", [(0, 2.0), (20, 22.0)])
     write_run(tmp_path / "b", [(5, 1.0)])
     a, b = learning_curves([tmp_path / "a", tmp_path / "b"])
     assert (a.runs, b.runs) == (2, 1)
     assert a.steps.tolist() == [0, 10, 20]
-    assert a.mean.tolist() == [1.0, 11.0, 16.0]
-    assert (a.high - a.mean).tolist() == [1.0, 1.0, 6.0]
-    assert (a.mean - a.low).tolist() == [1.0, 1.0, 6.0]
-    assert (b.steps.tolist(), b.mean.tolist()) == ([5], [1.0])
+    assert a.iqm.tolist() == [1.0, 11.0, 16.0]
+    # With two runs, each is drawn twice in a quarter of the draws.
+    assert (a.low.tolist(), a.high.tolist()) == ([0.0, 10.0, 10.0], [2.0, 12.0, 22.0])
+    assert (b.steps.tolist(), b.iqm.tolist()) == ([5], [1.0])
     np.testing.assert_array_equal(b.low, b.high)
+
+
+def test_a_curve_is_the_mean_of_the_middle_half_of_the_runs_that_have_begun(tmp_path, caplog):
+    for seed, value in enumerate((0.0, 4.0, 6.0, 1000.0)):
+        write_run(tmp_path / f"a_seed{seed}", [(10 * (seed == 3), value), (20, value)])
+    write_run(tmp_path / "b_seed0", [(0, 1.0), (10, float("nan")), (20, 3.0)])
+    a, b = learning_curves([tmp_path])
+    np.testing.assert_allclose(a.iqm, [10 / 3, 5.0, 5.0])
+    assert (b.steps.tolist(), b.iqm.tolist()) == ([0, 20], [1.0, 3.0])
+    assert f"1 values of {DEFAULT_TAG} are not finite and are left out" in caplog.text
 
 
 def test_the_picture_is_a_png(tmp_path):

@@ -180,9 +180,9 @@ function drawChart(box, place, curves, names) {
     }
     const first = series.length;
     const edge = { class: "band", stroke: "transparent", spanGaps: true, points: { show: false } };
-    series.push({ ...line, label: `${curve.label} (${curve.runs})` }, { ...edge, label: "+ 1 sd" }, { ...edge, label: "− 1 sd" });
+    series.push({ ...line, label: `${curve.label} (${curve.runs})` }, { ...edge, label: "to (95 %)" }, { ...edge, label: "from (95 %)" });
     bands.push({ series: [first + 1, first + 2], fill: `${colour}33` });
-    tables.push([curve.x, smooth(curve.mean), smooth(curve.high), smooth(curve.low)]);
+    tables.push([curve.x, smooth(curve.iqm), smooth(curve.high), smooth(curve.low)]);
   }
   const data = tables.length ? uPlot.join(tables) : [[], []];
   const ink = getComputedStyle(document.body).getPropertyValue("color");

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import one_hot
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, TransitionBatch, is_batched
 from ding.policy import (
@@ -24,6 +25,7 @@ from ding.policy import (
     DQFDPolicy,
     DQNPolicy,
     DQNSTDIMPolicy,
+    DREAMERPolicy,
     DroQPolicy,
     EDACPolicy,
     FQFPolicy,
@@ -58,6 +60,7 @@ from ding.policy import (
 )
 from ding.policy.edac import diversity_loss
 from ding.utils import deep_merge_dicts, set_pkg_seed
+from tests.policy.dreamer_world import DETER, DISCRETE, STOCH, World
 from tests.torch_utils.graph.test_torch_graph_capture import Captures
 
 _ENVS, _STEPS = 3, 7
@@ -83,6 +86,8 @@ R2D2 = {
     "eval": {"env_num": _ENVS},
 }
 GTRXL = {**{key: value for key, value in R2D2.items() if key != "learn_unroll_len"}, "unroll_len": 5, "seq_len": 3}
+SIZES = {"dyn_stoch": STOCH, "dyn_deter": DETER, "dyn_discrete": DISCRETE, "units": 8}
+DREAMER = {"imag_horizon": 3, "collect": {"collect_dyn_sample": False}}
 CASES = {
     "dqn": (DQNPolicy, {}, {"eps": 0.4}),
     "dqn-nstep": (DQNPolicy, {"nstep": 3}, {"eps": 0.4}),
@@ -165,6 +170,8 @@ CASES = {
     "discrete-sac": (DiscreteSACPolicy, {}, {"eps": 0.4}),
     "pdqn": (PDQNPolicy, {"nstep": 3, **MIXED}, {"eps": 0.4}),
     "a2c-continuous": (A2CPolicy, CONTINUOUS, {}),
+    "dreamer": (DREAMERPolicy, {**DREAMER, "model": {**SIZES, "actor_dist": "onehot"}}, {}),
+    "dreamer-continuous": (DREAMERPolicy, {**DREAMER, "model": SIZES}, {}),
 }
 
 
@@ -184,9 +191,14 @@ def _unmarked(cls: type) -> type:
 
 def _make(cls: type, overrides: dict) -> Any:
     set_pkg_seed(0, use_cuda=False)
-    shapes = {"obs_shape": 4} if cls.__name__.endswith("BDQPolicy") else {"obs_shape": 4, "action_shape": 2}
-    cfg = deep_merge_dicts(cls.default_config(), {"model": shapes})
-    return cls(deep_merge_dicts(cfg, overrides))
+    dreams = issubclass(cls, DREAMERPolicy)
+    shapes = {} if cls.__name__.endswith("BDQPolicy") else {"action_shape": 2}
+    cfg = deep_merge_dicts(cls.default_config(), {"model": shapes if dreams else {"obs_shape": 4, **shapes}})
+    policy = cls(deep_merge_dicts(cfg, overrides))
+    if dreams:
+        kind = "discrete" if overrides["model"].get("actor_dist") == "onehot" else "continuous"
+        policy.collect_mode.set_attribute("world_model", World(kind))
+    return policy
 
 
 def _observation(t: int) -> np.ndarray:
@@ -232,8 +244,22 @@ def _learn(policy: Any, samples: Any) -> list[dict]:
     np.random.seed(2)
     if isinstance(policy, PPGOffPolicy):
         samples = {"policy": samples, "value": samples}
+    if isinstance(policy, DREAMERPolicy):
+        samples = _latents(policy.learn_mode.get_attribute("world_model"), TransitionBatch.of(samples).columns)
     output = policy.learn_mode.forward(samples)
     return output if isinstance(output, list) else [output]
+
+
+def _latents(world: World, columns: dict) -> dict:
+    """What Dreamer learns from: the states ``[1, T, ...]`` in which its world model is along the samples."""
+    action = torch.as_tensor(columns["action"])
+    action = action.float() if action.dim() == 2 else one_hot(action, 2).float()
+    embed, state = world.encoder(world.network_obs(columns["obs"])), world.dynamics.initial(1)
+    states = []
+    for t in range(len(action)):
+        state, _ = world.dynamics.obs_step(state, action[t : t + 1], embed[t : t + 1], False)
+        states.append(state)
+    return {key: torch.stack([one[key] for one in states], 1).detach() for key in state}
 
 
 def _collect_columns(policy: Any, kwargs: dict) -> list[TransitionBatch]:

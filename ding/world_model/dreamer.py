@@ -25,6 +25,7 @@ from ding.world_model.base_world_model import WorldModel
 from ding.world_model.model.networks import RSSM, ConvDecoder
 
 _OBS_TYPES, _ACTION_TYPES, _VECTOR_HEADS = ("RGB", "vector"), ("continuous", "discrete"), ("symlog", "binary")
+_FORMS = {"vector": "of one axis", "RGB": "images (C, H, W)"}
 # Buckets of `twohot_symlog` heads, with and without DI-engine's numbers.
 _LIMIT, _REFERENCE_LIMIT = 20.0, 1.0
 
@@ -75,6 +76,9 @@ class DREAMERWorldModel(WorldModel, nn.Module):
             "action_type": "continuous",
             # (float) Learning rate.
             "model_lr": 1e-4,
+            # (float or None) Limit of the norm of the gradient. None: no limit, as in DI-engine. The first losses of
+            # images are large: without a limit, Adam's steps stay small for about a thousand trainings.
+            "grad_clip": None,
             # (int) Not used, as in DI-engine.
             "reward_size": 1,
             # (int) Not used, as in DI-engine.
@@ -181,7 +185,7 @@ class DREAMERWorldModel(WorldModel, nn.Module):
         self._looked_at_obs = False
         self._make_networks(model)
         self.to(self.device)
-        self.optimizer = Adam(self.parameters(), lr=model.model_lr)
+        self.optimizer = Adam(self.parameters(), lr=model.model_lr, **_clipping(model.grad_clip))
 
     def _make_networks(self, model: Any) -> None:
         act = layer_class(model.act, "world_model.model.act")
@@ -264,8 +268,11 @@ class DREAMERWorldModel(WorldModel, nn.Module):
 
         Args:
             obs: vectors ``[..., O]``, or images ``[..., C, H, W]`` as floats in [0, 1] or as bytes.
+
+        Raises:
+            ConfigValueError: observations are dicts or other containers.
         """
-        tensor = torch.as_tensor(obs)
+        tensor = torch.as_tensor(self._array(obs))
         if self.obs_type == "vector":
             return tensor.to(self.device, torch.float32)
         floats = tensor.to(self.device, torch.float32)
@@ -347,6 +354,7 @@ class DREAMERWorldModel(WorldModel, nn.Module):
     def _tensors(self, samples: Any, shape: tuple[int, int]) -> dict[str, torch.Tensor]:
         """Columns ``[B, T, ...]`` of sequences: ``image`` (the observations), ``action``, ``reward``, ``discount``."""
         columns = TransitionBatch.of(joined_samples(list(samples))).columns
+        self._array(columns["obs"])
         table = {
             key: network_tensor(columns[key], bytes_as_floats=False).unflatten(0, shape)
             for key in ("obs", "action", "reward", "discount", "done", "is_first")
@@ -362,6 +370,15 @@ class DREAMERWorldModel(WorldModel, nn.Module):
         for key in ("action", "reward", "discount"):
             batch[key] = batch[key].unsqueeze(-1) if batch[key].dim() == 2 else batch[key]
         return batch
+
+    def _array(self, obs: Any) -> torch.Tensor | np.ndarray:
+        if isinstance(obs, torch.Tensor | np.ndarray):
+            return obs
+        found = f"a dict of {sorted(map(str, obs))}" if isinstance(obs, Mapping) else f"a {type(obs).__name__}"
+        raise ConfigValueError(
+            f"world_model.model.obs_type is {self.obs_type!r}, which takes arrays ({_FORMS[self.obs_type]}), but "
+            f"observations are {found}: begin env.env_wrapper with {{'type': 'flatten_obs'}}, which makes vectors"
+        )
 
     def _look_at(self, obs: torch.Tensor) -> None:
         """Refuse the first observations when they are out of the range that the heads predict."""
@@ -384,6 +401,15 @@ class DREAMERWorldModel(WorldModel, nn.Module):
         """Restore what :meth:`training_state` returned."""
         self.optimizer.load_state_dict(state_dict["optimizer"])
         self._should_pretrain = bool(state_dict["should_pretrain"])
+
+
+def _clipping(limit: Any) -> dict[str, Any]:
+    """The arguments of ``Adam`` for ``cfg.model.grad_clip``."""
+    if limit is None:
+        return {}
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+        raise ConfigValueError(f"world_model.model.grad_clip must be a positive number or None, found {limit!r}")
+    return {"grad_clip_type": "clip_norm", "clip_value": float(limit)}
 
 
 def _state_size(obs_type: str, size: Any) -> int | tuple[int, int, int]:

@@ -163,6 +163,19 @@ def test_it_learns_rewards_and_vectors_of_any_size() -> None:
     torch.testing.assert_close(rewards.detach(), wanted, rtol=0.2, atol=5)
 
 
+def test_gradients_are_clipped_where_the_config_says_so() -> None:
+    """DI-engine's are not, so that large first losses keep the steps of Adam small."""
+    moved = []
+    for limit in (None, 1e-14):
+        torch.manual_seed(0)
+        model = make(grad_clip=limit)
+        before = total(model)
+        learned(model, Sequences(), 1)
+        moved.append(abs(total(model) - before))
+    assert moved[0] > 1e-3
+    assert moved[1] < 1e-3 * moved[0]
+
+
 def test_a_run_resumes_exactly() -> None:
     torch.manual_seed(0)
     model, buffer = make(), Sequences()
@@ -214,6 +227,7 @@ def test_the_network_of_images_has_the_size_of_di_engines() -> None:
         ({"action_size": None}, "action_size must be"),
         ({"grad_heads": ["images"]}, "grad_heads"),
         ({"vector_head": "normal"}, "vector_head"),
+        ({"grad_clip": 0}, "grad_clip must be a positive number or None, found 0"),
     ],
 )
 def test_wrong_configs_are_named(model: Any, text: str) -> None:
@@ -228,6 +242,13 @@ def test_wrong_samples_are_named() -> None:
     rgb = make(obs_type="RGB", state_size=[1, 16, 16])
     with pytest.raises(ConfigValueError, match="scale images"):
         learned(rgb, Sequences(obs=lambda i, t: torch.full((1, 16, 16), 255.0)), 1)
+    parts = Sequences(obs=lambda i, t: {"place": torch.zeros(4), "goal": torch.zeros(2)})
+    for in_columns in (False, True):
+        parts.samples = [TransitionBatch.of(one) for one in parts.samples] if in_columns else parts.samples
+        with pytest.raises(
+            ConfigValueError, match=r"obs_type is 'vector', .* are a dict of \['goal', 'place'\]: begin"
+        ):
+            learned(make(), parts, 1)
     buffer.samples = None
     with pytest.raises(ConfigValueError, match="no 2 sequences of 3 transitions"):
         learned(make(), buffer, 1)

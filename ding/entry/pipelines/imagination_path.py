@@ -18,6 +18,7 @@ from ding.data.roles import Samples, StateDict, Writer
 from ding.entry.serial.loop import ReplayPath
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts
 from ding.envs import get_vec_env_setting
+from ding.policy.action_kind import as_tuple
 from ding.utils import deep_merge_dicts, get_rank, get_world_size
 from ding.worker import ElasticReplayBuffer, create_buffer, get_buffer_cls
 from ding.world_model import DreamWorldModel, DynaWorldModel, WorldModel, create_world_model
@@ -101,7 +102,27 @@ def sequence_model_of(parts: SerialParts, env_setting: EnvSetting | None) -> Wor
             f"world_model.model.action_type is {sizes.action_type!r}, but the env has {kind} actions: "
             f"{parts.collector_env.action_space}"
         )
+    _check_observations(sizes, parts.collector_env.observation_space)
     return model
+
+
+def _check_observations(model_cfg: Mapping[str, Any], space: object) -> None:
+    """Compare ``world_model.model.obs_type`` and ``state_size`` with the observations of the env.
+
+    Raises:
+        ConfigValueError: they are no arrays, or have another shape.
+    """
+    kind, size = model_cfg.get("obs_type"), model_cfg.get("state_size")
+    if isinstance(space, (spaces.Dict, spaces.Tuple, spaces.Discrete)):
+        parts = {name: part.shape for name, part in space.items()} if isinstance(space, spaces.Dict) else space
+        found = f"a dict of {parts}" if isinstance(space, spaces.Dict) else f"of {parts}"
+        raise ConfigValueError(
+            f"world_model.model.obs_type is {kind!r}, which takes arrays (vectors, or images (C, H, W)), but "
+            f"observations of the env are {found}: begin env.env_wrapper with {{'type': 'flatten_obs'}}, which makes "
+            "vectors"
+        )
+    if size is not None and isinstance(space, spaces.Box) and space.shape != as_tuple(size):
+        raise ConfigValueError(f"world_model.model.state_size is {size}, but observations of the env are {space.shape}")
 
 
 def _fill_sizes(cfg: EasyDict) -> None:

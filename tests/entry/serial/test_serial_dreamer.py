@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import ding
 from ding.config import ConfigValueError, read_config
@@ -56,6 +58,23 @@ class Evaluations(RunCallback):
 
     def on_evaluation(self, status):
         EVENTS.append(("eval", status.env_step))
+
+
+class DictEnv(gymnasium.Env):
+    """Observations are dicts."""
+
+    observation_space = spaces.Dict(place=spaces.Box(-1, 1, (3,)), goal=spaces.Box(-1, 1, (2,)))
+    action_space = spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {name: np.zeros(space.shape, np.float32) for name, space in self.observation_space.items()}, {}
+
+    def step(self, action):
+        return self.reset()[0], 0.0, False, False, {}
+
+
+gymnasium.register("DreamsOfDicts-v0", DictEnv)
 
 
 def config(name="pendulum", exp_name="e", **learn):
@@ -152,6 +171,15 @@ def test_what_is_wrong_is_named():
     create.env.type = "mbpendulum"
     create.world_model.type, main.world_model.model = "mbpo", {"state_size": 3, "action_size": 1}
     with pytest.raises(ConfigValueError, match="'mbpo' does not learn latent states from sequences"):
+        serial_pipeline_dreamer((main, create), max_env_step=120)
+    main, create = config()
+    main.world_model.model.state_size = 4
+    with pytest.raises(ConfigValueError, match=r"state_size is 4, but observations of the env are \(3,\)"):
+        serial_pipeline_dreamer((main, create), max_env_step=120)
+    main, create = config()
+    main.env.env_id, create.env = "DreamsOfDicts-v0", {"type": "gymnasium"}
+    text = r"obs_type is 'vector', .* a dict of \{'place': \(3,\), 'goal': \(2,\)\}: begin env.env_wrapper with"
+    with pytest.raises(ConfigValueError, match=text):
         serial_pipeline_dreamer((main, create), max_env_step=120)
     with pytest.raises(PolicyUsageError, match="run it with serial_pipeline_dreamer"):
         serial_pipeline(config(), max_env_step=120)

@@ -15,6 +15,7 @@ info           a dict, of a game one per player; ``None`` is an empty one.
 It is the same for all env managers. Anything else raises a :class:`DataProblem`, to which managers add the env.
 """
 
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeAlias, TypeGuard, TypeVar
 
@@ -218,8 +219,8 @@ def scalar(reward: object) -> float:
     Raises:
         DataProblem: it is something else.
     """
-    if isinstance(reward, (int, float)):
-        return float(reward)
+    if isinstance(reward, float):
+        return reward
     array = reward_array(reward)
     if array.size != 1:
         raise DataProblem(reward_misfit(array.shape, (1,)))
@@ -233,8 +234,8 @@ def reward_array(reward: object) -> np.ndarray:
         DataProblem: it does not consist of numbers.
     """
     array = as_array(reward)
-    if array is None or array.dtype.kind not in "fiub":
-        raise DataProblem(f"reward {reward!r}, expected a number")
+    if array is None or array.dtype.kind not in "fiub":  # an int of more than 64 bits is an object for numpy
+        raise DataProblem(f"reward {reprlib.repr(reward)}, expected a number")
     return array
 
 

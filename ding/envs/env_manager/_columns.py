@@ -123,19 +123,21 @@ def reward_rows(
         DataProblem: a reward is no number, is NaN or does not fit.
     """
     try:
-        array = np.array(rewards, dtype=np.float64)
+        array = np.array(rewards)
     except (TypeError, ValueError):
+        array = np.array(None)
+    # With a dtype, numpy would also read numbers out of texts and objects.
+    if array.dtype.kind in "fiub":
+        array = array.astype(np.float64, copy=False)
+    else:
         array = _unlike_rewards(rewards, env_ids, shape, are_own)
     if array.ndim > 1 and array.size == len(rewards):
         array = array.reshape(-1)
     elif array.ndim > 1 and not fits_reward_space(array.shape[1:], shape, are_own):
         raise DataProblem(reward_misfit(array.shape[1:], shape or (1,)), env_ids[0])
-    if has_nan(array):
+    if check and has_nan(array):
         position = int(np.argwhere(np.isnan(array))[0][0])
-        if rewards[position] is None:
-            raise DataProblem("reward None, expected a number", env_ids[position])
-        if check:
-            raise DataProblem("NaN in the reward", env_ids[position])
+        raise DataProblem("NaN in the reward", env_ids[position])
     return array
 
 

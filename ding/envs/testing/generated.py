@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium
@@ -45,10 +46,18 @@ REWARD_FORMS: dict[str, Callable[[float], Any]] = {
 """What an env may return for a reward that is a whole number from -8 to 8."""
 
 OBS_FORMS = ("space", "list", "wide", "python")
-INFO_FORMS = ("empty", "full", "none", "some")
+INFO_FORMS = ("empty", "full", "none", "some", "other keys")
 ENDINGS = ("terminated", "truncated", "both")
 APIS = ("gymnasium", "ding", "gym")
 
+BAD_REWARDS: dict[str, Any] = {
+    "reward None": None,
+    "reward of two numbers": np.ones(2),
+    "reward of text": "1",
+    "reward of an object": Fraction(1, 2),
+    "reward beyond floats": 10**400,
+    "reward NaN": float("nan"),
+}
 BAD_FORMS = (
     "observation None",
     "observation of another shape",
@@ -56,10 +65,7 @@ BAD_FORMS = (
     "observation of another dtype",
     "observation without a key",
     "observation with another key",
-    "reward None",
-    "reward of two numbers",
-    "reward of text",
-    "reward NaN",
+    *BAD_REWARDS,
     "info of text",
 )
 """What no env may return. In an observation without keys, another dtype stands for the forms of keys."""
@@ -88,7 +94,7 @@ class GeneratedEnvSpec:
         obs_form: of ``OBS_FORMS``: values as the space has them; nested lists for arrays and tuples; arrays as float64
             and int64; Python numbers for numpy's and lists for tuples.
         info_form: of ``INFO_FORMS``: ``{}``; the numbers ``episode``, ``t`` and ``stream``; ``None``; ``None`` at odd
-            steps.
+            steps; the numbers under keys of other kinds.
         reuse_obs: fill the same arrays, dicts and lists at each step.
         reuse_info: fill the same dict at each step.
         abnormal_steps: steps of each episode whose info has ``abnormal=True``.
@@ -160,7 +166,7 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
         self._t = 0
         self._history = 0
         self._obs: Any = None
-        self._info: dict[str, Any] = {}
+        self._info: dict[Any, Any] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start the next episode."""
@@ -215,7 +221,7 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
     def _reward(self) -> object:
         bad = self._is_bad("reward")
         if bad:
-            return {"None": None, "of two numbers": np.ones(2), "of text": "much", "NaN": float("nan")}[bad[7:]]
+            return BAD_REWARDS[bad]
         return REWARD_FORMS[self.description.reward_form](float(self._digest % 17) - 8.0)
 
     def _next_info(self) -> Any:
@@ -225,9 +231,11 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
         abnormal = self._t in spec.abnormal_steps
         if not abnormal and (spec.info_form == "none" or (spec.info_form == "some" and self._t % 2)):
             return None
-        info: dict[str, Any] = {}
+        info: dict[Any, Any] = {}
         if spec.info_form in ("full", "some"):
             info = {"episode": self._episode, "t": self._t, "stream": self._stream}
+        elif spec.info_form == "other keys":
+            info = {7: self._episode, ("t", 0): self._t, "_stream": self._stream}
         if abnormal:
             info["abnormal"] = True
         if not spec.reuse_info:

@@ -45,10 +45,14 @@ def part_rows(part: Any, space: gymnasium.Space[Any], copy: bool = False) -> lis
 
 
 def row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
-    """The info of one env out of the infos of a vector env, where ``_key`` masks the envs that have ``key``."""
+    """The info of one env out of the infos of a vector env, where ``_key`` masks the envs that have ``key``.
+
+    Keys may be of any kind, and begin with ``_`` where they mask no other.
+    """
     found: dict[str, Any] = {}
+    masks = {f"_{key}" for key in infos}
     for key, value in infos.items():
-        if key.startswith("_") or key in ("final_obs", "final_info"):
+        if key in masks or key in ("final_obs", "final_info"):
             continue
         mask = infos.get(f"_{key}")
         if mask is not None and not mask[row]:

@@ -258,6 +258,13 @@ def test_predict_takes_dicts() -> None:
         agent.predict({"a": np.zeros((2, 3)), "b": np.zeros(3)})
 
 
+def test_predict_takes_columns_of_what_the_env_inside_gives() -> None:
+    agent = DQNAgent(env=GridEnv(spaces.Dict(a=spaces.Box(-1, 1, (3,), np.float64), b=spaces.Discrete(3, start=2))))
+    columns = {"a": np.linspace(-1, 1, 6).reshape(2, 3), "b": np.array([2, 4])}
+    singles = [agent.predict({"a": columns["a"][row], "b": columns["b"][row]}) for row in range(2)]
+    assert agent.predict(columns).tolist() == singles
+
+
 def test_predict_takes_what_the_env_inside_gives() -> None:
     cells = DQNAgent(env=GridEnv())
     action = cells.predict(3)
@@ -266,6 +273,10 @@ def test_predict_takes_what_the_env_inside_gives() -> None:
     parts = DQNAgent(env=GridEnv(spaces.Tuple([spaces.Discrete(3), spaces.Box(0, 1, (2, 2))])))
     one = (2, np.full((2, 2), 0.5, np.float32))
     assert parts.predict([one, one]).tolist() == [parts.predict(one)] * 2
+    # In another dtype or as lists, and beyond the bounds, as an env itself may be.
+    assert parts.predict((2, one[1].tolist())) == parts.predict((2, one[1].astype(np.float64))) == parts.predict(one)
+    assert parts.predict((2, one[1] + 1)) in (0, 1)
+    assert cells.predict([3]).tolist() == [action]
     pixels = DQNAgent(env=GridEnv(spaces.Box(0, 255, (84, 80, 3), np.uint8)))
     frame = np.random.default_rng(0).integers(0, 256, (84, 80, 3), np.uint8)
     assert pixels.predict(frame) == pixels.predict(frame.transpose(2, 0, 1).astype(np.float32) / 255)

@@ -37,6 +37,8 @@ ACTIONS = {
 OBSERVATIONS = {
     "vector": VECTOR,
     "double": spaces.Box(-5.0, 5.0, (3,), np.float64),
+    "half": spaces.Box(-5, 5, (3,), np.float16),
+    "half_mixed": spaces.Dict(a=spaces.Box(-5, 5, (3,), np.float16), b=spaces.Discrete(3, start=2)),
     "frames": spaces.Box(0, 255, (1, 36, 36), np.uint8),
     "channels_last": spaces.Box(0, 255, (36, 36, 3), np.uint8),
     "number": spaces.Discrete(5, start=2),

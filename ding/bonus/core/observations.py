@@ -1,6 +1,7 @@
 """Observations as a user gives them: one, or several on a new first axis."""
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -11,9 +12,12 @@ from gymnasium import spaces
 from ding.bonus.common import AgentConfigError
 from ding.data import EnvBatch
 from ding.envs import BaseEnv
+from ding.envs.contract import DataProblem, obs_reader
 from ding.envs.env.norms import passes_observations
+from ding.envs.env.spaces import tree_of
 from ding.envs.env_wrappers import FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper
 from ding.rl_utils.normalization import Normalization
+from ding.utils.nested import iter_along, iter_nested, map_nested
 
 _PURE = (FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper)
 
@@ -57,17 +61,38 @@ def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
     if not layers:
         return None
     given = obs.detach().cpu().numpy() if isinstance(obs, torch.Tensor) else obs
-    # A list holds several, or is a single vector.
-    if isinstance(given, list):
-        is_single = isinstance(space, spaces.Box) and np.shape(given) == space.shape
-    else:
-        is_single = space.contains(given)
-    rows = [given] if is_single else list(given) if isinstance(given, (list, tuple, np.ndarray)) else []
-    if not rows or not all(space.contains(row) for row in rows):
+    # Arrays and lists of numbers are several, also of one.
+    rows = None if isinstance(space, spaces.Discrete) and np.ndim(given) else _rows_of([given], space)
+    is_single = rows is not None
+    if rows is None:
+        rows = _rows_of(_several(given), space)
+    if not rows:
         return None
     for layer in layers:
         rows = [layer.observation(row) for row in rows]
     return EnvBatch(np.arange(len(rows)), torch.from_numpy(np.stack(rows))), is_single
+
+
+def _several(given: Any) -> list[Any]:
+    """Return single observations out of a list of them, or of a dict of arrays ``[N, ...]``."""
+    if isinstance(given, Mapping):
+        counts = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in iter_nested(given)}
+        return [map_nested(itemgetter(row), given) for row in range(counts.pop())] if len(counts) == 1 else []
+    return list(given) if isinstance(given, (list, tuple)) or np.ndim(given) else []
+
+
+def _rows_of(given: list[Any], space: "spaces.Space[Any]") -> list[Any] | None:
+    """Return observations in the form of their space; ``None`` where one is not of the space, bounds of a Box aside."""
+    read, parts = obs_reader(space), tree_of(space)
+    try:
+        rows = [read(row) for row in given]
+    except DataProblem:
+        return None
+    for row in rows:
+        pairs = zip(iter_nested(parts), iter_along(parts, row))
+        if not all(isinstance(part, spaces.Box) or part.contains(value) for part, value in pairs):
+            return None
+    return rows
 
 
 def network_batch_of(obs: Any, env: BaseEnv, statistics: Normalization | None) -> tuple[EnvBatch, bool]:

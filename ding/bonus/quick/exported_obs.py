@@ -148,7 +148,8 @@ def _sampled(space: AnySpace, random: np.random.Generator, count: int) -> np.nda
     # As near to 0 as the bounds allow.
     least, most = np.clip(-_MODERATE, low, high), np.clip(_MODERATE, low, high)
     least, most = np.where(least < most, (least, most), (low, high))
-    return random.uniform(least, most, shape).astype(np.float32)
+    # Numbers that the space holds, also where it is float16.
+    return random.uniform(least, most, shape).astype(space.dtype).astype(np.float32)
 
 
 def by_name(output: Any) -> list[tuple[str, Any]]:

@@ -364,7 +364,7 @@ class SerialLoop:
             stop_value=stop_value if isinstance(stop_value, (int, float)) else None,
             **vars(self._evaluations),
             buffer_rows=0 if parts.buffer is None else parts.buffer.count(),
-            buffer_size=None if parts.buffer is None else parts.buffer.replay_buffer_size,
+            buffer_size=getattr(parts.buffer, "replay_buffer_size", None),
         )
 
     def _resume(self) -> None:

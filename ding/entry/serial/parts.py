@@ -112,8 +112,15 @@ def new_buffer(cfg: EasyDict, ends: contextlib.ExitStack, **options: Any) -> Rep
         options: arguments of its constructor, such as ``exp_name`` and ``instance_name``.
     """
     buffer: ReplayBuffer = BUFFER_REGISTRY.create(cfg, **options)
-    ends.callback(buffer.close)
+    close_with(ends, buffer)
     return buffer
+
+
+def close_with(ends: contextlib.ExitStack, buffer: Buffer) -> None:
+    """Let ``ends`` close a buffer; one of the user's need not have a method for that."""
+    close = getattr(buffer, "close", None)
+    if close is not None:
+        ends.callback(close)
 
 
 @dataclass
@@ -294,7 +301,7 @@ def _replay_buffer(cfg: EasyDict, common: dict[str, Any], kept: Kept | None, end
     make = MultiReplayBuffer if section.get("multi_buffer", False) else BUFFER_REGISTRY.create
     buffer: Any = make(section, **common)
     if kept is None:
-        ends.callback(buffer.close)
+        close_with(ends, buffer)
     else:
         kept.buffer = buffer
     return buffer

@@ -63,6 +63,9 @@ class IBuffer(Configurable, ABC):
     def load_state_dict(self, _state_dict: dict[str, Any]) -> None:
         """Become the buffer that a ``state_dict`` describes."""
 
+    def close(self) -> None:
+        """Release what the buffer holds: nothing, unless a subclass says otherwise."""
+
 
 def create_buffer(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> IBuffer:
     """Build the buffer that ``cfg.type`` names, after importing ``cfg.import_names``.

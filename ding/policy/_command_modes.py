@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ding.policy.base_policy import CommandModePolicy
+from ding.policy.common_utils import epsilon_schedule
 from ding.rl_utils import get_epsilon_greedy_fn
 
 
@@ -30,8 +31,7 @@ class EpsCommandModePolicy(DummyCommandModePolicy):
     optional_keys = {"other": "eps", "other.eps": "type start end decay collect"}
 
     def _init_command(self) -> None:
-        eps = self._cfg.other.eps
-        self.epsilon_greedy = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
+        self.epsilon_greedy = epsilon_schedule(self._cfg)
 
     def _get_setting_collect(self, command_info: dict[str, Any]) -> dict[str, Any]:
         """Return ``{'eps': ...}`` at ``command_info['envstep']``."""

@@ -10,8 +10,30 @@ from ding.data import BaseEnvTimestep, TimestepBatch
 from ding.data.env_batch import is_truncated
 from ding.policy._acting.observations import network_columns as network_columns
 from ding.policy._learning.update import default_preprocess_learn as default_preprocess_learn
+from ding.policy.errors import PolicyConfigError
+from ding.rl_utils.exploration import get_epsilon_greedy_fn
 from ding.torch_utils.network.nn_module import set_noise_mode as set_noise_mode
 from ding.utils.nested import map_together
+
+
+def epsilon_schedule(policy_cfg: Mapping[str, Any]) -> Callable[[int], float]:
+    """Return epsilon as a function of the number of env steps.
+
+    Args:
+        policy_cfg: ``other.eps`` has ``start``, ``end``, ``decay`` (env steps) and ``type`` (``'exp'``, the default, or
+            ``'linear'``).
+
+    Raises:
+        PolicyConfigError: one of the first three is missing.
+    """
+    eps = policy_cfg["other"].get("eps")
+    missing = [key for key in ("start", "end", "decay") if not isinstance(eps, Mapping) or key not in eps]
+    if missing:
+        raise PolicyConfigError(
+            f"policy.other.eps.{missing[0]} is missing: this policy explores by policy.other.eps, which needs start, "
+            f"end and decay (env steps); got {eps!r}"
+        )
+    return get_epsilon_greedy_fn(eps["start"], eps["end"], eps["decay"], eps.get("type", "exp"))
 
 
 def transition_done(timestep: BaseEnvTimestep | TimestepBatch, reference_numerics: bool = False) -> bool | np.ndarray:

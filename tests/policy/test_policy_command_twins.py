@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ding.policy import command_mode_policy_instance as twins
-from ding.utils import POLICY_REGISTRY
+from ding.policy.errors import PolicyConfigError
+from ding.utils import POLICY_REGISTRY, deep_merge_dicts
 
 STUB = Path(twins.__file__).with_suffix(".pyi")
 DECLARED = {
@@ -54,3 +55,14 @@ def test_each_class_is_registered_once_as_the_twin_of_its_algorithm() -> None:
 def test_the_twin_of_td3_is_one_of_ddpg() -> None:
     assert issubclass(twins.TD3CommandModePolicy, twins.DDPGCommandModePolicy)
     assert not issubclass(twins.D4PGCommandModePolicy, twins.DDPGCommandModePolicy)
+
+
+def test_a_policy_that_explores_by_epsilon_names_what_is_missing() -> None:
+    hybrid = {"obs_shape": 3, "action_shape": {"action_type_shape": 2, "action_args_shape": 2}}
+    user = {"action_space": "hybrid", "model": {**hybrid, "action_space": "hybrid"}}
+    cfg = deep_merge_dicts(twins.DDPGCommandModePolicy.default_config(), user)
+    with pytest.raises(PolicyConfigError, match=r"policy\.other\.eps\.start is missing: .* needs start, end and decay"):
+        twins.DDPGCommandModePolicy(cfg, enable_field=["collect", "command"])
+    cfg.other.eps = {"start": 0.9, "end": 0.1, "decay": 100}  # without a type: 'exp'
+    policy = twins.DDPGCommandModePolicy(cfg, enable_field=["collect", "command"])
+    assert policy.command_mode.get_setting_collect({"envstep": 0}) == {"eps": pytest.approx(0.9)}

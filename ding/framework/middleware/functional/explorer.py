@@ -8,7 +8,7 @@ from easydict import EasyDict
 from ding.framework.context import OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role
-from ding.rl_utils import get_epsilon_greedy_fn
+from ding.policy.common_utils import epsilon_schedule
 
 NEVER_EXPLORE = -1
 
@@ -19,9 +19,11 @@ def eps_greedy_handler(cfg: EasyDict) -> Callable[[OnlineRLContext], Iterator[An
 
     Args:
         cfg: ``policy.other.eps`` has ``start``, ``end``, ``decay`` (env steps) and ``type`` (``exp`` or ``linear``).
+
+    Raises:
+        PolicyConfigError: one of the first three is missing.
     """
-    eps = cfg.policy.other.eps
-    epsilon_at = get_epsilon_greedy_fn(eps.start, eps.end, eps.decay, eps.type)
+    epsilon_at = epsilon_schedule(cfg.policy)
 
     def set_epsilon(ctx: OnlineRLContext) -> Iterator[Any]:
         ctx.collect_kwargs["eps"] = epsilon_at(ctx.env_step)

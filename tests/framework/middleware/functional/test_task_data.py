@@ -36,6 +36,7 @@ from ding.framework.middleware import (
     trainer,
 )
 from ding.policy.common_utils import default_preprocess_learn
+from ding.policy.errors import PolicyConfigError
 from ding.reward_model import HerRewardModel
 from ding.utils import read_file
 from ding.utils.checkpoint import checked_manifest, read_checkpoint
@@ -520,6 +521,9 @@ def test_epsilon_is_there_while_an_iteration_lasts() -> None:
         assert ctx.collect_kwargs["eps"] == pytest.approx(epsilon, abs=1e-6)
     eps_greedy_masker()(ctx)
     assert ctx.collect_kwargs == {"eps": -1}
+    cfg.policy.other.eps.pop("decay")
+    with pytest.raises(PolicyConfigError, match=r"policy\.other\.eps\.decay is missing"):
+        eps_greedy_handler(cfg)
 
 
 # Training

@@ -84,10 +84,13 @@ class CompiledUpdates:
         joins = self.graphs.enabled and takes and not scheduled and self._policy._may_join_updates()
         return _MAX_UPDATES_PER_CALL if joins else 1
 
-    def run(self, batch: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def run(
+        self, batch: Mapping[str, Any], options: Sequence[Mapping[str, Any]], joins: bool = True
+    ) -> list[dict[str, Any]]:
         """An update for each of ``options``, each on its share of the rows of ``batch``; returns numbers by name.
 
-        Small updates are joined in one graph; of large ones, beside which a call costs little, each runs by itself.
+        Small updates are joined in one graph; of large ones, beside which a call costs little, each runs by itself, and
+        so does each without ``joins``.
         """
         self._asked = True
         if self.graphs.enabled and _holds_objects(batch):
@@ -95,7 +98,8 @@ class CompiledUpdates:
         if not self.graphs.enabled:
             return self._run_eager(batch, options)
         rows = (num_rows(batch) or 0) // len(options)
-        together = joined_updates(len(options)) if rows * self._count_weights() <= _MAX_JOINED_PRODUCTS else 1
+        small = joins and rows * self._count_weights() <= _MAX_JOINED_PRODUCTS
+        together = joined_updates(len(options)) if small else 1
         parts = split_rows(batch, len(options) // together)
         form, found = form_of(parts[0]), dict[Any, CompiledGraph | None]()
         results = []

@@ -49,6 +49,7 @@ class HAPPOPolicy(PPOPolicy):
         },
     )
     _spreads: Sequence[RunningMeanStd] = ()
+    may_be_recurrent = False
 
     learn_state = {
         "model": "_learn_model",
@@ -161,7 +162,8 @@ class HAPPOPolicy(PPOPolicy):
         scale = 1.0 if spread is None else spread.std
         value, adv = part["value"], part["adv"]
         if self._cfg.recompute_adv:
-            value, adv = self._fresh_advantages(lambda obs: self._agent_values(agent, obs), part, scale)
+            value, next_value = (self._agent_values(agent, part[key]) for key in ("obs", "next_obs"))
+            value, adv = self._fresh_advantages(value, next_value, part, scale)
         return {"value": value, "adv": adv, "return": self._in_unit(value * scale + adv, spread)}
 
     def _agent_values(self, agent: int, obs: Mapping[str, torch.Tensor]) -> torch.Tensor:

@@ -3,7 +3,7 @@ buffer, and without a critic.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -15,13 +15,13 @@ from ding.policy._acting.episode import EpisodePolicy
 from ding.policy._learning.contrast import ContrastParts
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.ppo_parameters import init_ppo_parameters, pretrained_copy
+from ding.policy._learning.ppo_settings import PPOSettings as PPOSettings
 from ding.policy._learning.q_values import weighted
 from ding.policy._learning.value_norm import ValueNormPolicy
+from ding.policy._samples.histories import Network
 from ding.policy._samples.segments import as_given
-from ding.policy.errors import PolicyUsageError
+from ding.policy.errors import PolicyConfigError, PolicyUsageError
 from ding.rl_utils import gae, gae_data, get_nstep_return_data, get_train_sample
-from ding.rl_utils.policy_dist import action_mask_of
-from ding.rl_utils.surrogate import Surrogate, surrogate_loss
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
@@ -32,45 +32,6 @@ _OFF_LOGGED = (
 )
 _PG_FIELDS = ("obs", "action", "logit", "return", "weight")
 _PG_LOGGED = ("total_loss", "policy_loss", "entropy_loss", "approx_kl", "clipfrac")
-
-Network = Callable[[Any], Mapping[str, Any]]
-"""Observations to ``logit`` and ``value`` ``[B]``."""
-
-
-class PPOSettings(NamedTuple):
-    """The constants of :func:`ppo_loss`."""
-
-    clip_ratio: float = 0.2
-    value_weight: float = 0.5
-    entropy_weight: float = 0.0
-    #: Bound of the loss of very bad samples (arXiv:1912.09729), above 1.
-    dual_clip: float | None = None
-    #: Weight and estimator of the distance to a pretrained policy.
-    kl_beta: float = 0.0
-    kl_type: str = "k1"
-    adv_norm: bool = False
-    #: As DI-engine: forbidden actions stay in the distributions, dual clip of both signs of continuous actions.
-    reference_numerics: bool = False
-
-    def surrogate(self, logit: Any, batch: Mapping[str, Any], adv: torch.Tensor) -> Surrogate:
-        """Return the clipped surrogate of the policy ``logit``, with its entropy: :func:`ding.rl_utils.surrogate_loss`.
-
-        Args:
-            batch: ``obs, action, logit`` (of the policy that collected); optional ``weight, logit_pretrained``.
-            adv: ``[B]`` (``[B, agents]``).
-        """
-        return surrogate_loss(
-            logit, batch["logit"], batch["action"], adv, batch.get("weight"), self.clip_ratio, self.dual_clip,
-            dual_clip_both_signs=self.reference_numerics,
-            action_mask=None if self.reference_numerics else action_mask_of(batch["obs"]),
-            pretrained=batch.get("logit_pretrained"), kl_type=self.kl_type,
-        )  # fmt: skip
-
-    @classmethod
-    def of(cls, cfg: Mapping[str, Any]) -> "PPOSettings":
-        """Return those of the ``policy`` section of a config."""
-        known = {key: cfg["learn"][key] for key in cls._fields if key in cfg["learn"]}
-        return cls(**known, reference_numerics=bool(cfg.get("reference_numerics", False)))
 
 
 class PPOLoss(NamedTuple):
@@ -143,9 +104,14 @@ class PPOPolicy(ValueNormPolicy):
 
     ``value_norm`` keeps returns in a unit that follows their spread. Its statistics belong to the learn state; where
     collecting and learning are separate processes, advantages need ``recompute_adv``.
+
+    With ``recurrent`` policy and values depend on all observations of an episode; see
+    :class:`~ding.policy._samples.histories.Histories`. Of a minibatch of ``batch_size`` steps all steps of a sequence
+    are part.
     """
 
     _learns_from_transitions = False
+    may_be_recurrent = True
 
     config = {
         "type": "ppo",
@@ -160,6 +126,11 @@ class PPOPolicy(ValueNormPolicy):
         "nstep_return": False,
         # (bool) Whether several agents act: the model is `mavac` then.
         "multi_agent": False,
+        # (bool) Whether the network has a state: the model is `recurrent_vac` then. collect.env_num and eval.env_num
+        # are needed.
+        "recurrent": False,
+        # (int) Steps of the sequences that a recurrent network learns from.
+        "learn_unroll_len": 32,
         "transition_with_policy_data": True,
         "learn": {
             # (int) How often all samples of a collection are gone through.
@@ -198,7 +169,9 @@ class PPOPolicy(ValueNormPolicy):
     _pretrained_model: torch.nn.Module | None = None
 
     def default_model(self) -> tuple[str, list[str]]:
-        """``vac``, or ``mavac`` for several agents."""
+        """``vac``, ``mavac`` for several agents, or ``recurrent_vac``."""
+        if self._cfg.get("recurrent", False):
+            return "recurrent_vac", ["ding.model.template.recurrent_vac"]
         return ("mavac", ["ding.model.template.mavac"]) if self._cfg.multi_agent else super().default_model()
 
     @functools.cached_property
@@ -213,6 +186,10 @@ class PPOPolicy(ValueNormPolicy):
         if cfg.learn.ppo_param_init:
             self._init_parameters()
         self._optimizer = self._make_optimizer()
+        if self._histories is not None and cfg.learn.pretrained_model_path is not None:
+            raise PolicyConfigError(
+                "policy.learn.pretrained_model_path: a recurrent policy cannot stay near another one"
+            )
         self._pretrained_model = pretrained_copy(self._model, cfg.learn.pretrained_model_path)
         self._init_value_norm()
         self._learn_model = model_wrap(self._model, wrapper_name="base")
@@ -247,7 +224,8 @@ class PPOPolicy(ValueNormPolicy):
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update on a minibatch; returns what :attr:`logged_fields` names."""
-        result = ppo_loss(self._actor_critic, batch, self._settings)
+        network, batch = self._unrolled(batch)
+        result = ppo_loss(network, batch, self._settings)
         self._optimize(result.total_loss, self._optimizer, self._model)
         return result.numbers()
 
@@ -255,14 +233,13 @@ class PPOPolicy(ValueNormPolicy):
         """``value, adv, return`` for an epoch; values and returns in the unit of ``value_norm``."""
         scale, value, adv = self._value_scale, batch["value"], batch["adv"]
         if self._cfg.recompute_adv:
-            value, adv = self._fresh_advantages(self._values, batch, scale)
+            value, adv = self._fresh_advantages(*self._values_of_steps(batch), batch, scale)
         return {"value": value, "adv": adv, "return": self._in_unit(value * scale + adv, self._running_mean_std)}
 
     def _fresh_advantages(
-        self, values: Callable[[Any], torch.Tensor], batch: Mapping[str, Any], value_scale: float
+        self, value: torch.Tensor, next_value: torch.Tensor, batch: Mapping[str, Any], value_scale: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values by the newest critic, and advantages in the unit of the rewards; both shaped as the values."""
-        value, next_value = values(batch["obs"]), values(batch["next_obs"])
+        """The values, and advantages in the unit of the rewards; both shaped as the values."""
         flag = batch.get("traj_flag")
         data = gae_data(value * value_scale, next_value * value_scale, batch["reward"], batch["done"], flag)
         return value, gae(data, self._cfg.collect.discount_factor, self._cfg.collect.gae_lambda)
@@ -302,8 +279,9 @@ class PPOSTDIMPolicy(PPOPolicy, ContrastParts):
         self._init_contrast()
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
+        network, batch = self._unrolled(batch)
         learned = self._contrast_step(batch)
-        result, aux = ppo_loss(self._actor_critic, batch, self._settings), self._weighted_contrast(batch)
+        result, aux = ppo_loss(network, batch, self._settings), self._weighted_contrast(batch)
         result = result._replace(total_loss=result.total_loss + aux)
         self._optimize(result.total_loss, self._optimizer, self._model)
         return {**result.numbers(), "aux_loss_learn": learned, "aux_loss_eval": aux}

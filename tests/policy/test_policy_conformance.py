@@ -85,6 +85,13 @@ R2D2 = {
     "collect": {"env_num": _ENVS},
     "eval": {"env_num": _ENVS},
 }
+MEMORY = {
+    "recurrent": True,
+    "learn_unroll_len": 4,
+    "learn": {"epoch_per_collect": 2, "batch_size": 8},
+    "collect": {"env_num": _ENVS},
+    "eval": {"env_num": _ENVS},
+}
 GTRXL = {**{key: value for key, value in R2D2.items() if key != "learn_unroll_len"}, "unroll_len": 5, "seq_len": 3}
 SIZES = {"dyn_stoch": STOCH, "dyn_deter": DETER, "dyn_discrete": DISCRETE, "units": 8}
 DREAMER = {"imag_horizon": 3, "collect": {"collect_dyn_sample": False}}
@@ -121,6 +128,13 @@ CASES = {
     "ppo-stdim": (PPOSTDIMPolicy, {"recompute_adv": False, "learn": {"epoch_per_collect": 2}}, {}),
     "ppo": (PPOPolicy, {"learn": {"epoch_per_collect": 2, "batch_size": 7}}, {}),
     "ppo-stored-adv": (PPOPolicy, {"recompute_adv": False, "learn": {"epoch_per_collect": 1}}, {}),
+    "ppo-lstm": (PPOPolicy, deep_merge_dicts(MEMORY, {"model": {"lstm_type": "pytorch"}}), {}),
+    "ppo-gru-continuous": (
+        PPOPolicy,
+        deep_merge_dicts(deep_merge_dicts(MEMORY, CONTINUOUS), {"model": {"lstm_type": "gru", "share_encoder": False}}),
+        {},
+    ),
+    "ppo-stdim-lstm": (PPOSTDIMPolicy, MEMORY, {}),
     "ppo-continuous": (PPOPolicy, {"learn": {"epoch_per_collect": 2}, **CONTINUOUS}, {}),
     "ppo-hybrid": (PPOPolicy, {"learn": {"epoch_per_collect": 2}, **HYBRID}, {}),
     "ppo-offpolicy": (PPOOffPolicy, {}, {}),
@@ -378,7 +392,7 @@ def test_networks_of_the_library_take_integers_and_bools(case, monkeypatch):
 
 
 SETTINGS = (
-    *("dqn", "c51", "fqf", "sqn", "r2d2", "ppo", "ppo-offpolicy", "ppo-pg", "pg", "impala", "acer", "a2c"),
+    *("dqn", "c51", "fqf", "sqn", "r2d2", "ppo", "ppo-lstm", "ppo-offpolicy", "ppo-pg", "pg", "impala", "acer", "a2c"),
     *("d4pg", "td3", "sac", "discrete-sac", "pdqn", "bc"),
 )
 
@@ -442,7 +456,7 @@ COMPILED = (
     *("dqn", "dqn-nstep", "dqn-noisy", "bdq", "c51", "qrdqn", "discrete-cql", "iqn", "rainbow", "sql", "mdqn", "dqfd"),
     *("ddpg", "ddpg-hybrid", "td3", "d4pg", "td3-bc", "cql", "edac", "iql", "sac", "discrete-sac"),
     *("ppo", "ppo-stored-adv", "ppo-continuous", "ppo-hybrid", "ppo-multi-discrete", "a2c", "a2c-continuous"),
-    *("r2d2", "r2d3", "sac-simba", "tqc", "redq", "droq", "crossq"),
+    *("r2d2", "r2d3", "sac-simba", "tqc", "redq", "droq", "crossq", "ppo-lstm", "ppo-gru-continuous"),
 )
 
 

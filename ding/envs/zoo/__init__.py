@@ -28,6 +28,7 @@ MODULES = {
     "petting_zoo": "petting_zoo_env",
     "point_mass": "point_mass_env",
     "tabmwp": "tabmwp_env",
+    "t_maze": "t_maze_env",
     "taxi": "taxi_env",
     "word_match": "word_match_env",
 }

@@ -45,6 +45,7 @@ register_lazily(MODEL_REGISTRY, "simba_qac", "ding.model.template.simba_qac:Simb
 register_lazily(MODEL_REGISTRY, "pd", "ding.model.template.diffusion:PlanDiffuser")
 register_lazily(MODEL_REGISTRY, "pc_bfs", "ding.model.template.procedure_cloning:ProcedureCloningBFS")
 register_lazily(MODEL_REGISTRY, "pc_mcts", "ding.model.template.procedure_cloning:ProcedureCloningMCTS")
+register_lazily(MODEL_REGISTRY, "recurrent_vac", "ding.model.template.recurrent_vac:RecurrentVAC")
 register_lazily(MODEL_REGISTRY, "dd", "ding.model.template.diffusion:GaussianInvDynDiffusion")
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__, absent=r"[A-Z]")

@@ -61,6 +61,7 @@ from ding.model.template.qmix import Mixer as Mixer
 from ding.model.template.qmix import QMix as QMix
 from ding.model.template.qtran import QTran as QTran
 from ding.model.template.qvac import ContinuousQVAC as ContinuousQVAC
+from ding.model.template.recurrent_vac import RecurrentVAC as RecurrentVAC
 from ding.model.template.simba_qac import SimbaBlock as SimbaBlock
 from ding.model.template.simba_qac import SimbaQAC as SimbaQAC
 from ding.model.template.sqn import SQN as SQN

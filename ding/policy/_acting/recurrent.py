@@ -1,5 +1,6 @@
 """Acting with a recurrent network, whose state after each step belongs to an environment."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,26 @@ from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
 from ding.utils.nested import map_nested
+
+
+def env_num_of(cfg: Mapping[str, Any], mode: str) -> int:
+    """Return the number of environments of a mode, each of which has a recurrent state.
+
+    Raises:
+        PolicyConfigError: the config of a policy does not say it.
+    """
+    env_num: int | None = cfg[mode].get("env_num")
+    if env_num is None:
+        raise PolicyConfigError(f"policy.{mode}.env_num is missing: the number of environments of this mode")
+    return env_num
+
+
+def with_state_columns(output: EnvBatch) -> EnvBatch:
+    """Return the output of a network with its ``prev_state``, a list of N states, as columns on the CPU."""
+    states = output.fields["prev_state"]
+    agents = StateRows.of(states)
+    columns = stack_rows(states) if agents is None else agents.agent_columns
+    return output.with_columns(prev_state=map_nested(lambda x: x.cpu(), columns))
 
 
 class RecurrentQPolicy(Policy):
@@ -64,10 +85,7 @@ class RecurrentQPolicy(Policy):
         self._eval_model = model_wrap(remembering, wrapper_name="argmax_sample")
 
     def _env_num(self, mode: str) -> int:
-        env_num: int = self._cfg[mode].env_num
-        if env_num is None:
-            raise PolicyConfigError(f"policy.{mode}.env_num is missing: the number of environments of this mode")
-        return env_num
+        return env_num_of(self._cfg, mode)
 
     @batched
     def _forward_collect(self, data: EnvBatch, eps: float | dict[int, float]) -> EnvBatch:  # type: ignore[override]
@@ -75,11 +93,7 @@ class RecurrentQPolicy(Policy):
         ``action`` int64 ``[N, 1]``, and ``prev_state``: the states before this step, ``{'h', 'c'}`` of ``[N, layers, 1,
         H]``.
         """
-        output = self._remember(self._collect_model, data, eps=eps)
-        states = output.fields["prev_state"]
-        agents = StateRows.of(states)
-        columns = stack_rows(states) if agents is None else agents.agent_columns
-        return output.with_columns(prev_state=map_nested(lambda x: x.cpu(), columns))
+        return with_state_columns(self._remember(self._collect_model, data, eps=eps))
 
     @batched
     def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]

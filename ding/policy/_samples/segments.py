@@ -10,7 +10,7 @@ from ding.data import TransitionBatch
 from ding.data.roles import Samples
 from ding.rl_utils.adder import segment_ends
 from ding.rl_utils.gae import backward_sums, gae, gae_data
-from ding.utils.rows import split_data_generator, take
+from ding.utils.rows import split_data_generator
 
 
 def as_given(samples: TransitionBatch, given: Samples) -> Samples:
@@ -29,7 +29,7 @@ def with_returns(batch: TransitionBatch, gamma: float) -> TransitionBatch:
 
 def with_advantages(
     batch: TransitionBatch,
-    values: Callable[[Any], torch.Tensor],
+    values_after: Callable[[Mapping[str, Any], np.ndarray], torch.Tensor],
     gamma: float,
     lambda_: float,
     ignore_done: bool = False,
@@ -42,7 +42,7 @@ def with_advantages(
 
     Args:
         batch: ``next_obs, value, reward, done``; segments with ``lengths``.
-        values: the critic; observation columns ``[S, ...]`` to values ``[S]``.
+        values_after: the critic; all columns, and int64 ``[S]`` of them, to the values ``[S]`` of their ``next_obs``.
         ignore_done: bootstrap at the end of an episode too; ``done`` becomes False there.
         value_scale: the unit of the values; the advantages are in that of the rewards and so divided by it.
     """
@@ -54,7 +54,7 @@ def with_advantages(
     if ignore_done:
         done[rows.numpy()] = False
     next_value = torch.roll(value, -1, 0)
-    next_value[rows] = values(take(columns["next_obs"], rows.numpy())).cpu()
+    next_value[rows] = values_after(columns, rows.numpy()).cpu()
     data = gae_data(value * value_scale, next_value * value_scale, reward, torch.from_numpy(done), flags)
     adv = gae(data, gamma, lambda_).reshape(columns["value"].shape)
     return batch.with_columns(done=done, traj_flag=traj_flag, adv=adv)

@@ -11,6 +11,7 @@ from ding.torch_utils.network.normalization import build_normalization
 from ding.utils.errors import InvalidArgumentError, MismatchError
 
 State = tuple[torch.Tensor, torch.Tensor]
+_LSTM_WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 
 def is_sequence(data: Any) -> bool:
@@ -147,6 +148,11 @@ class PytorchLSTM(LSTMForwardWrapper, nn.LSTM):
         last step.
         """
         h, c = self._before_forward(inputs, prev_state)
+        if len(inputs) == 1 and self.num_layers == 1:
+            # The kernel of a single step, which costs less, and which can be recorded in a graph on the CPU.
+            weights = [self.get_parameter(name) for name in _LSTM_WEIGHTS]
+            h, c = torch.lstm_cell(inputs[0], (h[0], c[0]), *weights)
+            return h.unsqueeze(0), self._after_forward((h.unsqueeze(0), c.unsqueeze(0)), list_next_state)
         output, next_state = nn.LSTM.forward(self, inputs, (h.contiguous(), c.contiguous()))
         return output, self._after_forward(next_state, list_next_state)
 
@@ -205,6 +211,41 @@ class RNNLayer(nn.Module):
         hidden, next_state = self.rnn(steps, prev_state)
         out = hidden + steps if self.res_link else hidden
         return (out.squeeze(0), next_state, hidden.squeeze(0)) if inference else (out, next_state, hidden)
+
+
+def run_with_restarts(
+    rnn: nn.Module, rows: torch.Tensor, states: Mapping[str, torch.Tensor], starts: torch.Tensor | None = None
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Run a layer of :func:`get_lstm` over one step, or over sequences in which the state is set anew at some steps.
+
+    Arguments:
+        rows: of one step ``[B, features]``; of sequences ``[B * T, features]``, one sequence after the other.
+        states: ``{'h', 'c'}`` of ``[rows, 1, H]``: the state before each row. A sequence begins with that of its first
+            row, and goes on with that of a later one where ``starts`` is True.
+        starts: bool ``[B, T]``; None for one step.
+
+    Returns:
+        The outputs ``[rows, H]``, and the states after each row as ``states``.
+    """
+    batch_size, steps = (len(rows), 1) if starts is None else starts.shape
+    inputs = rows.reshape(batch_size, steps, -1).unbind(1)
+    # Of each step [1, B, H].
+    given = {
+        key: value.reshape(batch_size, steps, 1, -1).permute(1, 2, 0, 3).unbind(0) for key, value in states.items()
+    }
+    state = {key: value[0] for key, value in given.items()}
+    outputs: list[torch.Tensor] = []
+    after: dict[str, list[torch.Tensor]] = {key: [] for key in states}
+    for step, seen in enumerate(inputs):
+        if step and starts is not None:
+            anew = starts[:, step].view(1, -1, 1)
+            state = {key: torch.where(anew, given[key][step], value) for key, value in state.items()}
+        out, state = rnn(seen.unsqueeze(0), state, list_next_state=False)
+        outputs.append(out.squeeze(0))
+        for key, value in state.items():
+            after[key].append(value.squeeze(0))
+    joined = {key: torch.stack(parts, 1).flatten(0, 1).unsqueeze(1) for key, parts in after.items()}
+    return torch.stack(outputs, 1).flatten(0, 1), joined
 
 
 def sequence_mask(lengths: torch.Tensor, max_len: int | None = None) -> torch.Tensor:

@@ -26,6 +26,7 @@ POLICIES = {
         {"policy": {"learn": {"batch_size": 4, "update_per_collect": 5}, "collect": {"n_sample": 8}}},
     ),
     "ppo": ("cartpole/cartpole_ppo_config.py", "serial_onpolicy", 40, {"policy": {"collect": {"n_sample": 128}}}),
+    "recurrent_ppo": ("t_maze/t_maze_ppo_gru_config.py", "serial_onpolicy", 32, {"policy": {"learn_unroll_len": 8}}),
     "sac": (
         "pendulum/pendulum_sac_config.py", "serial", 10,
         {"policy": {"random_collect_size": 200, "learn": {"batch_size": 16}}},

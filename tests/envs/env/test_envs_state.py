@@ -16,7 +16,7 @@ GYM = [
     "CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0",
     "FrozenLake-v1", "CliffWalking-v1", "Blackjack-v1",
 ]  # fmt: skip
-OURS = ["line_cover", "bitflip", "gym_hybrid", "maze"]
+OURS = ["line_cover", "bitflip", "gym_hybrid", "maze", "t_maze"]
 
 
 class Walk(gymnasium.Env):

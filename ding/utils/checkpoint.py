@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
 import os
 import platform
 import re
@@ -274,12 +275,16 @@ def only_acts(state: Mapping[str, Any]) -> bool:
 def good_numbered(
     folder: PathLike, name: str, check: Callable[[Path], Manifest] = checked_manifest
 ) -> Iterator[Manifest]:
-    """The good ones of the checkpoints ``<name>_<n>`` in a folder, the highest number first; others are logged.
+    """Yield the good ones of the checkpoints ``<name>_<n>`` in a folder, the newest first; others are logged.
+
+    The newest is the one that was written last. Where the writers did not note the time, it is the one with the highest
+    number.
 
     Args:
         check: returns the manifest of a good one, and raises as :func:`checked_manifest` does.
     """
-    for _, path in reversed(numbered(folder, name)):
+    by_number = reversed(numbered(folder, name))
+    for path in sorted((path for _, path in by_number), key=_written_s, reverse=True):
         try:
             manifest = check(path)
         except FileNotFoundError:
@@ -288,6 +293,13 @@ def good_numbered(
             logger.warning("%s is passed over: %s", path, error)
         else:
             yield manifest
+
+
+def _written_s(folder: Path) -> float:
+    """When a checkpoint was written, in seconds; 0 where its writer did not note it, infinity where it is damaged."""
+    with contextlib.suppress(OSError, FileRefusedError, TypeError, ValueError):
+        return float(read_manifest(folder).notes.get("written_s", 0.0))
+    return math.inf
 
 
 def good_beside(path: PathLike) -> Iterator[Path]:

@@ -1,5 +1,6 @@
-"""Ports, addresses, ids, the death of a parent, and a thread that hands its exception on."""
+"""Ports, addresses, ids, memory, the death of a parent, and a thread that hands its exception on."""
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -32,6 +33,21 @@ def get_ip() -> str:
 def get_pid() -> int:
     """The id of this process."""
     return os.getpid()
+
+
+def available_memory_bytes(proc: str = "/proc", cgroup: str = "/sys/fs/cgroup") -> int | None:
+    """Return how much memory this process can still take; ``None`` where the system does not say.
+
+    It is what the machine has available, or what the limit of the process's cgroup leaves if that is less.
+    """
+    left: list[int] = []
+    with contextlib.suppress(OSError, LookupError, ValueError):
+        lines = Path(proc, "meminfo").read_text(encoding="ascii").splitlines()
+        left.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
+    with contextlib.suppress(OSError, LookupError, ValueError):
+        limit, used = (int(Path(cgroup, name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
+        left.append(max(0, limit - used))
+    return min(left, default=None)
 
 
 def die_with_parent(signum: int) -> bool:

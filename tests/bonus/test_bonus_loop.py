@@ -181,9 +181,12 @@ def test_an_agent_resumes_a_run_of_another_process_exactly() -> None:
 
     agent("whole").train(step=200)
     agent("half").train(step=140)
-    for found in (agent("half").resume(), ding.load("half", env=Walk).resume()):
-        snapshots = {int(path.name.removeprefix("snapshot_")) for path in Path("half/ckpt").glob("snapshot_*")}
-        assert (found.train_iter, found.exp_name) == (max(snapshots), "half")
+    # Its env cannot be saved: the run that wrote a snapshot goes on with new episodes, as one that is resumed there.
+    last, before = sorted(Path("half/ckpt").glob("snapshot_*"), reverse=True)
+    ended = agent("half").resume()
+    assert (f"snapshot_{ended.train_iter}", ended.env_step >= 140) == (last.name, True)
+    for found in (agent("half").resume(str(before)), ding.load("half", env=Walk).resume(str(before))):
+        assert (f"snapshot_{found.train_iter}", found.exp_name) == (before.name, "half")
         assert 0 < found.env_step < 140
         assert found.cfg.policy.learn.learner.keep_last == 3
     found.train(step=200 - found.env_step)
@@ -194,8 +197,8 @@ def test_an_agent_resumes_a_run_of_another_process_exactly() -> None:
 
 
 def test_without_a_snapshot_there_is_nothing_to_resume() -> None:
-    agent = by_agent("DQN", "run")
-    with pytest.raises(ExperimentNotFoundError, match=r"run holds no snapshot .*run_state_freq"):
+    agent = DQNAgent(env=Walk, exp_name="run", cfg={"env": ENV, "policy": {"learn": {"run_state_every_s": 0}}})
+    with pytest.raises(ExperimentNotFoundError, match=r"run holds no snapshot .*run_state_every_s"):
         agent.resume()
     train(agent, 20)
     with pytest.raises(ExperimentNotFoundError, match="ckpt_best"):

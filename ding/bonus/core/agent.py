@@ -448,8 +448,8 @@ class Agent:
         Make the agent with the config of that run, or with :func:`ding.load`.
 
         Args:
-            snapshot: path of a snapshot of the run; by default the newest one of the experiment folder.
-                ``policy.learn.run_state_freq`` saves them.
+            snapshot: path of a snapshot of the run; by default the newest one of the experiment folder. A run saves
+                one when it ends, and every ``policy.learn.run_state_every_s`` seconds (600 by default).
 
         Returns:
             The agent itself, with the weights and the counts of the snapshot.
@@ -461,7 +461,9 @@ class Agent:
         found = newest_good_snapshot(self.exp_name) if snapshot is None else snapshot
         state = None if found is None else read_run_state(found)
         if state is None:
-            text = f"{found or self.exp_name} holds no snapshot to resume from; policy.learn.run_state_freq saves some"
+            text = (
+                f"{found or self.exp_name} holds no snapshot to resume from; policy.learn.run_state_every_s saves some"
+            )
             raise ExperimentNotFoundError(text)
         self.load(read_checkpoint(str(found)))
         self._kept.stopped = state

@@ -41,7 +41,9 @@ _OPTIONAL_TEXT: dict[str, str] = {
         "learn collect eval other random_collect_size expert_random_collect_size transition_with_policy_data "
         "load_path unroll_len n_sample n_episode batch_size"
     ),
-    "policy.learn": ("learner batch_size train_epoch resume_training ignore_done run_state_freq cfg_type"),
+    "policy.learn": (
+        "learner batch_size train_epoch resume_training ignore_done run_state_freq run_state_every_s cfg_type"
+    ),
     "policy.learn.learner": "type import_names load_path learner_num send_policy_freq",
     "policy.learn.learner.dataloader": "chunk_size",
     "policy.learn.learner.hook": "log_reduce_after_iter",

@@ -44,6 +44,8 @@ RANGES: dict[str, Range] = {
     "policy.learn.batch_size": COUNT,
     "policy.learn.update_per_collect": COUNT,
     "policy.learn.learning_rate": _NOT_NEGATIVE,
+    "policy.learn.run_state_freq": _COUNT_OR_NONE,
+    "policy.learn.run_state_every_s": _NOT_NEGATIVE,
     "policy.collect.n_sample": COUNT,
     "policy.collect.n_episode": COUNT,
     "policy.collect.unroll_len": COUNT,

@@ -16,7 +16,7 @@ from ding.config.overrides import apply_overrides
 from ding.config.own.reading import build_network, read_run_config
 from ding.config.resolve import import_by_name
 from ding.entry.predefined_config import predefined_config_path
-from ding.entry.view.experiment import config_file, experiment_of, seed_folder
+from ding.entry.view.experiment import config_file, experiment_of, last_checkpoint, seed_folder
 from ding.utils import did_you_mean, registries
 from ding.utils.checkpoint import is_checkpoint_folder
 
@@ -283,18 +283,18 @@ def _resume(main: EasyDict, options: Options) -> None:
 
 
 def _checkpoint_file(path: Path, option: str) -> Path:
-    """The checkpoint that ``path`` is, or the newest one with a saved state in the experiment folder ``path``."""
+    """The checkpoint that ``path`` is, or the newest snapshot in the experiment folder ``path``; where it has none, the
+    checkpoint of the most train iterations.
+    """
     if path.is_file():
         return path
     if not path.is_dir():
         raise ConfigValueError(f"{option}: there is no checkpoint or experiment folder {path}")
     from ding.entry.serial.run_state import newest_good_snapshot
 
-    checkpoint = newest_good_snapshot(path)
+    checkpoint = newest_good_snapshot(path) or last_checkpoint(path)
     if checkpoint is None:
-        raise ConfigValueError(
-            f"{option}: {path} holds no saved state; name a checkpoint file, and save states with --state-freq"
-        )
+        raise ConfigValueError(f"{option}: {path} holds neither a snapshot nor a checkpoint; name a checkpoint file")
     return checkpoint
 
 

@@ -12,6 +12,7 @@ from ding.entry.parallel.shards import connector
 from ding.entry.parallel.snapshots import JOURNAL, KeptPlanes, SnapshotTaker
 from ding.entry.parallel.watchdog import Watchdog
 from ding.entry.parallel.workers import COORDINATOR, bind_mistakes, prepare, wait_for_port
+from ding.entry.snapshot_clock import SnapshotClock
 from ding.interaction import TlsConfig
 from ding.parallel.launch import LAUNCHER, PermanentRoleError, RoleContext
 from ding.utils.credentials import own_token
@@ -62,8 +63,8 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     kept = KeptPlanes.of_run(cfg, own_token())
     best = BestPolicy(cfg.main.exp_name, kept)
     coordinator = Coordinator(cfg, hub=hub, shards=connector(context), evaluated=best.note)
-    freq = int(cfg.main.policy.learn.get("run_state_freq") or 0)
-    taker = SnapshotTaker(cfg.main.exp_name, context.run_dir, kept, freq, coordinator.buffers.files_held)
+    clock = SnapshotClock(cfg.main.policy.learn)
+    taker = SnapshotTaker(cfg.main.exp_name, context.run_dir, kept, clock, coordinator.buffers.files_held)
     try:
         with bind_mistakes("system_config.coordinator"):
             coordinator.start()

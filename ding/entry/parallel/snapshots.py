@@ -6,8 +6,9 @@ the learners and a list of the chunks that the buffers held. The chunks lie in `
 snapshots; the id of a chunk holds the checksum of its bytes, which is compared when it is read. So do the weights of
 the historical players of a league, which no learner publishes again, in ``EXP/ckpt/players``.
 
-The coordinator writes one every ``policy.learn.run_state_freq`` train iterations, beside its work; the launcher writes
-the last one when all processes have ended before the run was over.
+The coordinator writes one every ``policy.learn.run_state_freq`` train iterations, or where that is 0 every
+``policy.learn.run_state_every_s`` seconds, beside its work; the launcher writes the last one when all processes have
+ended.
 """
 
 import contextlib
@@ -17,12 +18,14 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ding.entry.snapshot_clock import SnapshotClock
 from ding.league.base_league import historical_weights
 from ding.parallel.planes import BadId, Planes, StorageError, WeightPlane, open_planes
 from ding.parallel.planes.data_plane import StoredDataPlane
@@ -54,13 +57,13 @@ _KEPT_SNAPSHOTS = 2
 
 
 class SnapshotTaker:
-    """Takes snapshots in a thread, one at a time, every so many train iterations.
+    """Takes snapshots in a thread, one at a time.
 
     Args:
         exp_name: the experiment folder.
         run_dir: the folder that the processes share.
         kept: where the chunks and the weights are.
-        freq: in train iterations; 0: never.
+        clock: says when.
         files_held: while it is entered, no chunk is deleted.
     """
 
@@ -69,21 +72,22 @@ class SnapshotTaker:
         exp_name: str,
         run_dir: str,
         kept: "KeptPlanes",
-        freq: int,
+        clock: SnapshotClock,
         files_held: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._take = partial(save_snapshot, exp_name, run_dir, kept)
-        self._freq, self._files_held = freq, files_held
-        self._last_iter: int | None = None
+        self._clock, self._files_held = clock, files_held
+        self._begun = False
         self._thread: threading.Thread | None = None
 
     def look(self, train_iter: int) -> None:
         """Begin a snapshot when one is due."""
-        if self._last_iter is None:
-            self._last_iter = train_iter
+        if not self._begun:
+            self._clock.restart(train_iter)
+            self._begun = True
         busy = self._thread is not None and self._thread.is_alive()
-        if self._freq and train_iter - self._last_iter >= self._freq and not busy:
-            self._last_iter = train_iter
+        if not busy and self._clock.is_due(train_iter):
+            self._clock.restart(train_iter)
             self._thread = threading.Thread(target=self._run, name="snapshot", daemon=True)
             self._thread.start()
 
@@ -121,7 +125,7 @@ def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPla
         players = historical_weights(state.values.get("commander", {}).get("league", {}))
         _copy_weights(players, kept, _players(root))
         counters = _counters(state)
-        notes = {**counters, "players": players}
+        notes = {**counters, "players": players, "written_s": time.time()}
         folder = root / f"snapshot_{counters['train_iter']}"
         parts = {JOURNAL: partial(shutil.copyfile, working), _CHUNKS: partial(_write_json, value=chunks)}
         write_parts(folder, {**parts, **{name: partial(link_file, path) for name, path in learners}}, notes)

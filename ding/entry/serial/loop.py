@@ -32,6 +32,7 @@ from ding.data.transition_batch import joined_samples
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_saver import RunSaver
 from ding.entry.serial.run_state import load_run_state, take_up_stop
+from ding.entry.snapshot_clock import SnapshotClock
 from ding.entry.utils import random_collect
 from ding.entry.view.callbacks import Callbacks
 from ding.entry.view.status import Evaluations, RunStatus
@@ -41,6 +42,7 @@ from ding.policy.compiled_updates import joined_updates
 from ding.rl_utils.normalization import Counted
 from ding.rollout import statistics_of
 from ding.utils import allreduce_data, broadcast_object_list, get_rank, get_world_size
+from ding.utils.seed import generator_states, set_generator_states
 from ding.worker.collector.base_serial_evaluator import SerialEvaluator
 
 logger = logging.getLogger("ding.entry")
@@ -268,6 +270,12 @@ def _fewest(count: int) -> int:
     return int(allreduce_data(counts, "sum").min())
 
 
+def _first_says(value: bool) -> bool:
+    """The value of the first process, in all of them."""
+    said = torch.tensor([int(value and get_rank() == 0)])
+    return bool(allreduce_data(said, "sum").item())
+
+
 def collected(parts: SerialParts, **kwargs: Any) -> Sequence[Any]:
     """Collect samples, or episodes, once, as the commander says."""
     policy_kwargs = parts.commander.step()
@@ -311,13 +319,13 @@ class SerialLoop:
         self._evaluated_iter: int | None = None
         # 0 episodes: the run is not evaluated.
         self._evaluates = parts.cfg.env.get("n_evaluator_episode") != 0
-        self._state_freq = int(parts.cfg.policy.learn.get("run_state_freq") or 0)
-        self._last_state_iter = 0
+        several = parts.cfg.policy.get("multi_gpu", False) and get_world_size() > 1
+        self._snapshots = SnapshotClock(parts.cfg.policy.learn, clock, _first_says if several else None)
         self._saver = RunSaver(parts)
         # Of several processes that train one model, each counts what its envs return.
         self._counted: Counted | None = None
         self._statistics = statistics_of(parts.learner.policy)
-        if self._statistics is not None and parts.cfg.policy.get("multi_gpu", False) and get_world_size() > 1:
+        if self._statistics is not None and several:
             self._counted = Counted(f"rank{get_rank()}")
             self._statistics.count_into(self._counted)
         signals.on_request = parts.learner.saver.stop_waiting
@@ -346,6 +354,8 @@ class SerialLoop:
         if self._signals.requested is None:
             learner.call_hook("after_run")
             self._callbacks.ended(self.status())
+            if self._snapshots.saves_at_end:
+                self._saver.save_unasked(beside=False)
         self._show()
         return self.status()
 
@@ -375,7 +385,7 @@ class SerialLoop:
             checkpoint = parts.cfg.policy.learn.learner.get("hook", {}).get("load_ckpt_before_run")
             if checkpoint and not load_run_state(checkpoint, parts):
                 logger.info("there is no saved state beside %s; the replay buffer is filled anew", checkpoint)
-        self._last_state_iter = parts.learner.train_iter
+        self._snapshots.restart(parts.learner.train_iter)
         if isinstance(parts.evaluator, SerialEvaluator) and parts.evaluator.best is not None:
             self._evaluations.note_best(parts.evaluator.best)
 
@@ -396,7 +406,7 @@ class SerialLoop:
             self._data.trained()
             if self._signals.requested is not None:
                 return False
-        if self._state_freq and learner.train_iter - self._last_state_iter >= self._state_freq:
+        if self._snapshots.is_due(learner.train_iter):
             self._save_state()
         if self._clock() >= self._next_show_s:
             self._show()
@@ -416,9 +426,13 @@ class SerialLoop:
 
     def _save_state(self) -> None:
         """Save all that a killed run needs to go on."""
-        self._last_state_iter = self._parts.learner.train_iter
-        self._saver.save(beside=True)
-        self._saver.go_on()
+        self._snapshots.restart(self._parts.learner.train_iter)
+        if self._snapshots.counts_iterations:
+            self._saver.save(beside=True)
+            self._saver.go_on()
+        else:
+            # When it is due differs from run to run: it must not change the run.
+            self._saver.save_unasked()
 
     def save(self) -> Path:
         """Save all that the run needs to go on; returns the folder of the snapshot.
@@ -451,7 +465,10 @@ class SerialLoop:
         """Evaluate the last weights, unless the last evaluation was theirs."""
         was_judged = self._evaluated_iter == self._parts.learner.train_iter
         if self._evaluates and not was_judged and self._signals.requested is None:
+            # A run with a higher limit would not evaluate here: resumed, this one draws the same numbers.
+            random_state = generator_states()
             self._evaluate()
+            set_generator_states(random_state)
             self._callbacks.evaluated(self.status())
 
     def _show(self) -> None:

@@ -1,11 +1,13 @@
-"""Writes snapshots of a run: copied in memory, and written while training goes on; see
-:mod:`ding.entry.serial.run_state` for what they are.
+"""Writes snapshots of a run, copied in memory and written while training continues; see
+:mod:`ding.entry.serial.run_state` for what they hold, and :mod:`ding.entry.snapshot_clock` for when.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
+import shutil
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -21,11 +23,16 @@ from ding.utils import get_rank, get_world_size
 from ding.utils.checkpoint import CLASSIC_SUFFIX, LEARNER, keep_newest, write_parts
 from ding.utils.file_helper import atomic_write, save_file
 from ding.utils.seed import generator_states
+from ding.utils.system_helper import available_memory_bytes
 
 logger = logging.getLogger("ding.entry")
 
 _KEPT_SNAPSHOTS = 2
 _TITLES = {"buffer": "replay buffer"}
+# Free space on the disk, in multiples of the size of a snapshot that nobody asked for.
+_DISK_RESERVE = 3
+# Of a snapshot with a small buffer, for its networks.
+_LEAST_FREE_BYTES = 64_000_000
 
 
 class RunSaver:
@@ -40,6 +47,7 @@ class RunSaver:
         self._writer = ThreadPoolExecutor(1, "snapshot-writer")
         self._writing: Future[None] | None = None
         self._episodes = ""
+        self._saved: dict[str, int] = {}
         kept = getattr(parts.policy, "kept_samples", None)
         if kept is not None:
             # What a policy remembers beside its learn state, which checkpoints hold, too.
@@ -55,32 +63,82 @@ class RunSaver:
             DiskFullError: there is no space, now or for the snapshot before.
         """
         self.finish()
-        parts, learner = self._parts, self._parts.learner
-        learner.collector_envstep = parts.collector.envstep
+        learner = self._parts.learner
+        learner.collector_envstep = self._parts.collector.envstep
         classic = f"iteration_{learner.train_iter}{CLASSIC_SUFFIX}"
         learner.save_checkpoint(classic)
-        folder = Path(parts.cfg.exp_name) / "ckpt" / f"snapshot_{learner.train_iter}"
+        folder = self._folder()
+        write = self._prepared(folder, folder.with_name(classic))
+        self._writing = self._writer.submit(lambda: learner.saver.when_there_is_space(write, folder))
+        if not beside:
+            self.finish()
+        return folder
+
+    def save_unasked(self, beside: bool = True) -> None:
+        """Save a snapshot that nobody asked for: it neither changes the run nor ends it.
+
+        Where memory or the disk have no room for it, or it cannot be written, one line says so.
+
+        Args:
+            beside: whether the snapshot is written in a thread, while the run continues.
+        """
+        self.finish()
+        progress = progress_of(self._parts)
+        if not any(progress.values()) or progress == self._saved:
+            return
+        needed, free = _buffer_bytes(self._parts.buffer), available_memory_bytes()
+        if free is not None and needed > free // 2:
+            logger.warning(
+                "no snapshot is saved: a copy of the replay buffer takes %s of the %s of memory that are free; "
+                "policy.learn.run_state_every_s=0 saves none, run_state_freq=N saves one in any case",
+                _gb(needed), _gb(free),
+            )  # fmt: skip
+            return
+        folder = self._folder()
+        self._parts.learner.collector_envstep = self._parts.collector.envstep
+        write = self._prepared(folder)
+
+        def write_or_say() -> None:
+            try:
+                if _has_room(folder.parent, needed):
+                    write()
+            except OSError as error:
+                logger.warning("no snapshot is saved, the one before is whole: %s", error)
+
+        self._writing = self._writer.submit(write_or_say)
+        if not beside:
+            self.finish()
+
+    def _folder(self) -> Path:
+        return Path(self._parts.cfg.exp_name) / "ckpt" / f"snapshot_{self._parts.learner.train_iter}"
+
+    def _prepared(self, folder: Path, classic: Path | None = None) -> Callable[[], None]:
+        """Copy the state of the run, and return what writes the copy.
+
+        Args:
+            classic: the checkpoint of the learner as it is now, where there is one.
+        """
+        parts, saver = self._parts, self._parts.learner.saver
         state, episodes = copied_state(parts)
         if episodes not in (self._episodes, "go on"):
             logger.info("the envs do not go on from a snapshot, their episodes %s", episodes)
         self._episodes = episodes
+        self._saved = progress_of(parts)
         notes = {
-            **progress_of(parts),
+            **self._saved,
             "world_size": get_world_size(),
             "episodes": episodes,
+            "written_s": time.time(),
         }
         optional = ("buffer", *parts.saved)
-        learned = _writer_of_learner(parts, folder.with_name(classic)) if get_rank() == 0 else None
+        learned = _writer_of_learner(parts, classic) if get_rank() == 0 else None
 
         def write() -> None:
-            learner.saver.when_there_is_space(lambda: _write(folder, state, optional, learned, notes), folder)
+            _write(folder, state, optional, learned, notes)
             if get_rank() == 0:
-                keep_newest(folder, learner.saver.keep_last or _KEPT_SNAPSHOTS)
+                keep_newest(folder, saver.keep_last or _KEPT_SNAPSHOTS)
 
-        self._writing = self._writer.submit(write)
-        if not beside:
-            self.finish()
-        return folder
+        return write
 
     def go_on(self) -> None:
         """Do after a snapshot what a run that is taken up from it does, so that both are equal."""
@@ -99,9 +157,31 @@ class RunSaver:
             writing.result()
 
 
-def _writer_of_learner(parts: SerialParts, classic: Path) -> Callable[[str], object]:
+def _buffer_bytes(buffer: object) -> int:
+    """What a copy of the buffer takes; 0 where it does not say."""
+    return int(getattr(buffer, "nbytes", 0) or 0)
+
+
+def _has_room(folder: Path, size: int) -> bool:
+    """Return whether the disk has room for a snapshot with a buffer of ``size`` bytes; a line says where it has not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free >= max(_DISK_RESERVE * size, _LEAST_FREE_BYTES):
+        return True
+    logger.warning(
+        "no snapshot is saved: it takes %s, and %s are free on the disk of %s, where three times its size shall be",
+        _gb(size), _gb(free), folder,
+    )  # fmt: skip
+    return False
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.2g} GB"
+
+
+def _writer_of_learner(parts: SerialParts, classic: Path | None) -> Callable[[str], object]:
     """What writes the state of the learner as it is now, in the moment of this call."""
-    if classic.is_file():
+    if classic is not None and classic.is_file():
         data = classic.read_bytes()
 
         def write(target: str) -> None:
@@ -109,7 +189,7 @@ def _writer_of_learner(parts: SerialParts, classic: Path) -> Callable[[str], obj
                 file.write(data)
 
         return write
-    # A hook of the user's saved it elsewhere.
+    # Nobody saved it, or a hook of the user's did elsewhere.
     learner = parts.learner
     state = {**learner.policy.state_dict(), "last_iter": learner.train_iter, "last_step": learner.collector_envstep}
     state = copy.deepcopy(state)

@@ -54,6 +54,11 @@ class MultiReplayBuffer(IBuffer):
         """Number of samples in all buffers."""
         return sum(buffer.count() for buffer in self.buffers.values())
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements that all buffers hold."""
+        return sum(getattr(buffer, "nbytes", 0) for buffer in self.buffers.values())
+
     def save_data(self, file_name: str) -> None:
         """Write each buffer to ``<file_name>.<name>``."""
         for name, buffer in self.buffers.items():

@@ -70,6 +70,12 @@ class RingBuffer(IBuffer):
         """The limiter of ``cfg.rate_limit``, if there is one."""
         return self.engine.limiter
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements that it holds; objects count as their references."""
+        storage = self.engine.rows.storage
+        return 0 if storage is None else storage.nbytes * self.engine.ring.count // self.engine.size
+
     def count(self) -> int:
         return self.engine.ring.count
 

@@ -26,6 +26,7 @@ from ding.entry.parallel.snapshots import (
     restore_snapshot,
     save_snapshot,
 )
+from ding.entry.snapshot_clock import SnapshotClock
 from ding.league import create_league
 from ding.parallel.planes import open_planes
 from ding.parallel.planes.file.weight_plane import FileWeightPlane
@@ -180,7 +181,7 @@ def test_a_chunk_that_is_gone_costs_its_rows_alone(run) -> None:
 def test_without_space_nothing_is_left_of_a_snapshot_and_the_next_one_is_taken(run, caplog, most_bytes) -> None:
     """No file may grow beyond a size, as on a full disk; the journal is the first, and then the largest."""
     run.save()
-    taker = SnapshotTaker("exp", run.run_dir, run.kept, 10, run.buffers.files_held)
+    taker = SnapshotTaker("exp", run.run_dir, run.kept, SnapshotClock({"run_state_freq": 10}), run.buffers.files_held)
     taker.look(30)
     run.learn(40)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

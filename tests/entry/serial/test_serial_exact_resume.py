@@ -240,7 +240,7 @@ def test_a_folder_without_a_state_is_told() -> None:
     Path("empty/total_config.py").write_text("main_config = {}\ncreate_config = {'policy': {'type': 'dqn'}}\n")
     result = CliRunner().invoke(cli, ["-m", "serial", "--load-path", "empty"])
     assert result.exit_code == 2
-    assert "holds no saved state" in result.output
+    assert "holds neither a snapshot nor a checkpoint" in result.output
 
 
 @pytest.mark.parametrize("goes_on", [True, False])

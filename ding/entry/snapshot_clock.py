@@ -1,11 +1,20 @@
-"""When a run saves snapshots."""
+"""When a run saves snapshots, and whether the disk has room for one that nobody asked for."""
 
+import logging
+import shutil
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+
+logger = logging.getLogger("ding.entry")
 
 #: Seconds between the snapshots of a run whose config names no other time.
 SNAPSHOT_EVERY_S = 600.0
+# Free space on the disk, in multiples of the size of a snapshot.
+_DISK_RESERVE = 3
+# Of a snapshot with a small buffer, for its networks.
+_LEAST_FREE_BYTES = 64_000_000
 
 
 class SnapshotClock:
@@ -51,3 +60,21 @@ class SnapshotClock:
     def restart(self, train_iter: int) -> None:
         """Count from here."""
         self._last_iter, self._last_s = train_iter, self._clock()
+
+
+def has_room(folder: Path, size: int) -> bool:
+    """Return whether the disk has room for a snapshot with ``size`` bytes of data; a line says where it has not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if free >= max(_DISK_RESERVE * size, _LEAST_FREE_BYTES):
+        return True
+    logger.warning(
+        "no snapshot is saved: it takes %s, and %s are free on the disk of %s, where three times its size shall be",
+        gigabytes(size), gigabytes(free), folder,
+    )  # fmt: skip
+    return False
+
+
+def gigabytes(size: int) -> str:
+    """Return a number of bytes as text."""
+    return f"{size / 1e9:.2g} GB"

@@ -1,5 +1,6 @@
 """``ding.load``: agents from the folders of runs."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,8 @@ def test_what_is_missing_is_named() -> None:
         ding.load("run", checkpoint="best.pth.tar")
     for path in Path("run/ckpt").glob("*.pth.tar"):
         remove_checkpoint(path)
+    for path in Path("run/ckpt").glob("snapshot_*"):
+        shutil.rmtree(path)
     with pytest.raises(ExperimentNotFoundError, match="holds no checkpoint"):
         ding.load("run")
     Path("run/ckpt").rmdir()

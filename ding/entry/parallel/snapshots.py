@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ding.entry.snapshot_clock import SnapshotClock
+from ding.entry.snapshot_clock import SnapshotClock, has_room
 from ding.league.base_league import historical_weights
 from ding.parallel.planes import BadId, Planes, StorageError, WeightPlane, open_planes
 from ding.parallel.planes.data_plane import StoredDataPlane
@@ -105,7 +105,10 @@ class SnapshotTaker:
 
 
 def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPlanes") -> Path | None:
-    """Write a snapshot of a run; older ones but one are removed. Returns its folder, or ``None`` without a learner.
+    """Write a snapshot of a run; older ones but one are removed.
+
+    Returns:
+        Its folder; ``None`` where no learner has a checkpoint yet, or the disk has too little room.
 
     Raises:
         OSError, JournalError: it cannot be written; those before are whole.
@@ -115,7 +118,8 @@ def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPla
     if not learners or not journal.is_file():
         return None
     root = Path(exp_name) / "ckpt"
-    root.mkdir(parents=True, exist_ok=True)
+    if not has_room(root, kept.nbytes() + sum(path.stat().st_size for _, path in learners)):
+        return None
     working = root / f"snapshot.{os.getpid()}.tmp"
     try:
         state = copy_journal(journal, working)
@@ -217,6 +221,15 @@ class KeptPlanes:
         if not isinstance(plane, StoredDataPlane):
             raise StorageError(f"planes of type {self._kind!r} cannot be part of a snapshot")
         return plane
+
+    def nbytes(self) -> int:
+        """How much data there is in files; 0 where it lies elsewhere."""
+        files = Path(self._path_data).rglob("*") if self._kind == "file" else ()
+        total = 0
+        for path in files:
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                total += path.stat().st_size
+        return total
 
     def newest(self, name: str) -> int | None:
         """The newest version of a policy; ``None`` where there is none, as for a checkpoint that a user put there."""

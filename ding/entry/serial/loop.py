@@ -383,7 +383,9 @@ class SerialLoop:
         if not take_up_stop(parts):
             parts.collector.envstep = max(0, parts.learner.collector_envstep)
             checkpoint = parts.cfg.policy.learn.learner.get("hook", {}).get("load_ckpt_before_run")
-            if checkpoint and not load_run_state(checkpoint, parts):
+            if checkpoint and load_run_state(checkpoint, parts):
+                self._saver.note_taken_up()
+            elif checkpoint:
                 logger.info("there is no saved state beside %s; the replay buffer is filled anew", checkpoint)
         self._snapshots.restart(parts.learner.train_iter)
         if isinstance(parts.evaluator, SerialEvaluator) and parts.evaluator.best is not None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from ding.entry.serial.ongoing import restart_envs
 from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_state import FILE_KIND, STATE, copied_state, evaluate_anew, progress_of
 from ding.entry.serial.snapshot_folders import own_folder
+from ding.entry.snapshot_clock import gigabytes, has_room
 from ding.utils import get_rank, get_world_size
 from ding.utils.checkpoint import CLASSIC_SUFFIX, LEARNER, keep_newest, write_parts
 from ding.utils.file_helper import atomic_write, save_file
@@ -29,10 +29,6 @@ logger = logging.getLogger("ding.entry")
 
 _KEPT_SNAPSHOTS = 2
 _TITLES = {"buffer": "replay buffer"}
-# Free space on the disk, in multiples of the size of a snapshot that nobody asked for.
-_DISK_RESERVE = 3
-# Of a snapshot with a small buffer, for its networks.
-_LEAST_FREE_BYTES = 64_000_000
 
 
 class RunSaver:
@@ -91,7 +87,7 @@ class RunSaver:
             logger.warning(
                 "no snapshot is saved: a copy of the replay buffer takes %s of the %s of memory that are free; "
                 "policy.learn.run_state_every_s=0 saves none, run_state_freq=N saves one in any case",
-                _gb(needed), _gb(free),
+                gigabytes(needed), gigabytes(free),
             )  # fmt: skip
             return
         folder = self._folder()
@@ -100,7 +96,7 @@ class RunSaver:
 
         def write_or_say() -> None:
             try:
-                if _has_room(folder.parent, needed):
+                if has_room(folder.parent, needed):
                     write()
             except OSError as error:
                 logger.warning("no snapshot is saved, the one before is whole: %s", error)
@@ -140,6 +136,10 @@ class RunSaver:
 
         return write
 
+    def note_taken_up(self) -> None:
+        """Note that the run continues from a snapshot, which need not be written again before the run moves."""
+        self._saved = progress_of(self._parts)
+
     def go_on(self) -> None:
         """Do after a snapshot what a run that is taken up from it does, so that both are equal."""
         random_state = generator_states()
@@ -160,23 +160,6 @@ class RunSaver:
 def _buffer_bytes(buffer: object) -> int:
     """What a copy of the buffer takes; 0 where it does not say."""
     return int(getattr(buffer, "nbytes", 0) or 0)
-
-
-def _has_room(folder: Path, size: int) -> bool:
-    """Return whether the disk has room for a snapshot with a buffer of ``size`` bytes; a line says where it has not."""
-    folder.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    if free >= max(_DISK_RESERVE * size, _LEAST_FREE_BYTES):
-        return True
-    logger.warning(
-        "no snapshot is saved: it takes %s, and %s are free on the disk of %s, where three times its size shall be",
-        _gb(size), _gb(free), folder,
-    )  # fmt: skip
-    return False
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:.2g} GB"
 
 
 def _writer_of_learner(parts: SerialParts, classic: Path | None) -> Callable[[str], object]:

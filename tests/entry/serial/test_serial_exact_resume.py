@@ -79,10 +79,16 @@ def digest(checkpoint: Path) -> str:
     return digest_of(checkpoint.with_name(checkpoint.name.removesuffix(".pth.tar").replace("iteration", "snapshot")))
 
 
-def digest_of(snapshot: Path) -> str:
-    """Of the learner and the rest of the run in a snapshot."""
-    learned = torch.load(snapshot / "learner.pth.tar", weights_only=True)
-    state = read_tree(snapshot / "state.safetensors", "ding.run_state")
+def digest_of(snapshot: Path, evaluated_as_often: bool = True) -> str:
+    """Of the learner and the rest of the run in a snapshot.
+
+    A run that ended and was resumed has evaluated once more than one that went on: its best may be another one.
+    """
+    manifest = read_manifest(snapshot)
+    learned = torch.load(manifest.path("learner.pth.tar"), weights_only=True)
+    state = read_tree(manifest.path("state.safetensors"), "ding.run_state")
+    if not evaluated_as_often:
+        del state["evaluator"]["best_evaluation"], state["evaluator"]["max_episode_return"]
     # Wall-clock times are no part of the run.
     for one in (state, *([state["expert"]] if "expert" in state else [])):
         # That of a run that collects nothing is empty.

@@ -50,6 +50,7 @@ class Recorder:
         self.collect_mode = "collect_mode"
         base = {"learn": {"update_per_collect": update_per_collect}, "collect": {"collector": {"type": "sample"}}}
         env = {"stop_value": 10, "n_evaluator_episode": 2 if returns else 0}
+        base["learn"]["run_state_every_s"] = 0  # tests/entry/serial/test_serial_snapshots.py
         self.cfg = EasyDict(exp_name="e", env=env, policy={**base, **policy})
 
     def parts(self):

@@ -101,13 +101,12 @@ Usage = namedtuple("Usage", "total used free")
 @pytest.mark.parametrize(
     ("replaced", "value", "said"),
     [
-        ("shutil.disk_usage", Usage(10**9, 10**9, 1000), "no snapshot is saved: it takes .* are free on the disk"),
-        ("available_memory_bytes", 10, "no snapshot is saved: a copy of the replay buffer takes"),
+        ("snapshot_clock.shutil.disk_usage", Usage(10**9, 10**9, 1000), "it takes .* are free on the disk"),
+        ("serial.run_saver.available_memory_bytes", 10, "a copy of the replay buffer takes"),
     ],
 )
 def test_where_there_is_no_room_one_line_says_so(replaced, value, said, monkeypatch, caplog) -> None:
-    owner, _, name = f"ding.entry.serial.run_saver.{replaced}".rpartition(".")
-    monkeypatch.setattr(f"{owner}.{name}", lambda *_: value)
+    monkeypatch.setattr(f"ding.entry.{replaced}", lambda *_: value)
     serial_pipeline(config("run"), seed=0, max_train_iter=10)
     assert json.loads(Path("run/result.json").read_text())["train_iter"] == 10
     assert not list(Path("run/ckpt").glob("snapshot_*"))

@@ -16,6 +16,9 @@ from ding.config.sections import dig, episodes_of_evaluation, without_workers
 from ding.entry.view.experiment import CONFIGS, last_checkpoint
 from ding.utils import nearest
 
+# Policies that come with a checkout of the repository.
+_TRAINED = Path(__file__).resolve().parents[2] / "trained"
+
 
 def load(
     exp_dir: str,
@@ -31,7 +34,8 @@ def load(
     and unchanged), so that a folder from others can be looked at.
 
     Args:
-        exp_dir: the experiment folder.
+        exp_dir: the experiment folder; or ``trained/cartpole_dqn`` and the like from anywhere: a policy that comes with
+            a checkout of the repository. An agent of those trains in ``cartpole_dqn``, in the current folder.
         env: another env, or that of a run whose config does not say how to make it.
         checkpoint: path of a file, or its name in ``ckpt/``, or ``last``: that of the most train iterations; by
             default the best.
@@ -45,11 +49,7 @@ def load(
         OwnCodeError: a module that the run needs is missing, or raises.
         CheckpointError: the checkpoint is that of another algorithm or network.
     """
-    folder = Path(exp_dir)
-    if not folder.is_dir():
-        near = nearest(folder.name, [one.name for one in folder.parent.glob("*") if one.is_dir()])
-        hint = "" if near is None else f"; did you mean {str(folder.parent / near)!r}?"
-        raise ExperimentNotFoundError(f"there is no experiment folder {exp_dir!r}{hint}")
+    folder, exp_name = _places(exp_dir)
     path = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
     if path is None:
         raise ExperimentNotFoundError(f"{exp_dir} is no experiment folder: none of {', '.join(CONFIGS)} is in it")
@@ -62,14 +62,30 @@ def load(
     if model is None:
         model = build_network(folder, main["policy"].get("model", {}))
     agent = by_type.get(policy_type, Agent)(
-        env=env, seed=seed, exp_name=str(exp_dir), model=model, cfg=_for_agent(main, create, env)
+        env=env, seed=seed, exp_name=exp_name, model=model, cfg=_for_agent(main, create, env)
     )
     if checkpoint == "last":
-        checkpoint = str(last_checkpoint(exp_dir) or best_checkpoint_of(str(exp_dir)))
+        checkpoint = str(last_checkpoint(folder) or best_checkpoint_of(str(folder)))
     if checkpoint is None:
-        return agent.load(best_checkpoint_of(str(exp_dir)))
+        return agent.load(best_checkpoint_of(str(folder)))
     inside = folder / "ckpt" / checkpoint
     return agent.load(str(inside if inside.is_file() else checkpoint))
+
+
+def _places(exp_dir: str) -> tuple[Path, str]:
+    """The folder that holds a run, and the experiment folder in which its agent trains."""
+    folder = Path(exp_dir)
+    if not folder.is_dir() and folder.parts[:-1] == (_TRAINED.name,):
+        folder = _TRAINED / folder.name
+    if folder.is_dir():
+        # What comes with the repository stays as it is.
+        return folder, folder.name if folder.resolve().parent == _TRAINED else str(exp_dir)
+    if folder.parent == _TRAINED and not _TRAINED.is_dir():
+        hint = "; trained policies are part of a checkout of the repository, not of the installed package"
+    else:
+        near = nearest(folder.name, [one.name for one in folder.parent.glob("*") if one.is_dir()])
+        hint = "" if near is None else f"; did you mean {str(Path(exp_dir).parent / near)!r}?"
+    raise ExperimentNotFoundError(f"there is no experiment folder {str(exp_dir)!r}{hint}")
 
 
 def _config_of(path: Path, trust: bool) -> tuple[EasyDict, EasyDict]:

@@ -19,7 +19,7 @@ from easydict import EasyDict
 
 from ding.bonus.common import AgentConfigError, CheckpointError, EvalReturn, ExperimentNotFoundError, TrainingReturn
 from ding.bonus.core.base_config import pattern_and_base
-from ding.bonus.core.best_checkpoint import best_checkpoint_of
+from ding.bonus.core.best_checkpoint import best_checkpoint_of, learner_state
 from ding.bonus.core.env_pattern import AnyEnv, EnvPattern
 from ding.bonus.core.fit import DEFAULT_WRAPPERS, fitted_config, model_section, wrappers_for
 from ding.bonus.core.joined_video import join_videos
@@ -44,7 +44,7 @@ from ding.policy import Policy, create_policy
 from ding.policy.action_kind import check_action_kind
 from ding.rollout import seed_evaluation, statistics_of, v1_interface
 from ding.utils import SeedTree, deep_merge_dicts
-from ding.utils.checkpoint import only_acts, read_checkpoint
+from ding.utils.checkpoint import read_checkpoint
 from ding.utils.data import offline_data_save_type
 from ding.utils.file_helper import read_file
 from ding.utils.seed import generator_states
@@ -472,6 +472,9 @@ class Agent:
     def load(self, state: StateDict | str) -> "Agent":
         """Load the state of a policy, or the checkpoint with this path; returns the agent itself.
 
+        With the checkpoint of an evaluated policy, which holds its networks only, training begins with new optimisers
+        and with target networks that equal them.
+
         Raises:
             ExperimentNotFoundError: there is no such file.
             CheckpointError: it is that of another algorithm or network, or broken.
@@ -479,9 +482,7 @@ class Agent:
         name = "the state" if isinstance(state, Mapping) else str(state)
         try:
             found = state if isinstance(state, Mapping) else read_file(state)
-            # A checkpoint for acting holds the model only.
-            mode = self.policy.eval_mode if only_acts(found) else self.policy.learn_mode
-            mode.load_state_dict(dict(found))
+            self.policy.learn_mode.load_state_dict(learner_state(found, self.policy.learn_mode.state_dict))
         except FileNotFoundError as error:
             raise ExperimentNotFoundError(f"there is no checkpoint {name}") from error
         except Exception as error:  # whatever torch raises about a file or a state that does not fit

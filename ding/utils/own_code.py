@@ -11,7 +11,6 @@ with a warning, and what was defined above it counts; in a module it is an error
 import importlib
 import importlib.util
 import logging
-import multiprocessing
 import os
 import sys
 import threading
@@ -250,7 +249,9 @@ def refuse_in_import() -> None:
     current = getattr(_state, "importing", None)
     if current is not None and current[1]:
         raise _StoppedAtRun
-    child = getattr(multiprocessing.current_process(), "_inheriting", False)
+    # A child process has imported this; others need not for the question.
+    process = sys.modules.get("multiprocessing.process")
+    child = process is not None and getattr(process.current_process(), "_inheriting", False)
     if current is not None or child:
         name = "the script of the parent process" if current is None else f"the module {current[0]}"
         raise MissingMainGuardError(

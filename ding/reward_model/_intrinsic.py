@@ -9,8 +9,8 @@ from torch import nn
 
 from ding.data.roles import Samples, StateDict, Writer
 from ding.model.common.encoder import ConvEncoder, FCEncoder
+from ding.reward_model._learned import LearnedRewardModel
 from ding.reward_model._samples import Pool, with_rewards
-from ding.reward_model.base_reward_model import BaseRewardModel
 from ding.utils import RunningMeanStd
 from ding.utils.names import did_you_mean
 
@@ -32,7 +32,7 @@ def encoder_of(obs_shape: Any, hidden_size_list: list[int]) -> nn.Module:
     raise KeyError(f"reward_model.obs_shape: expected a number of features or [C, H, W], found {obs_shape!r}")
 
 
-class PooledRewardModel(BaseRewardModel):
+class PooledRewardModel(LearnedRewardModel):
     """A network that learns from rows drawn at random of what was collected, and running statistics of novelty."""
 
     _log_name: str
@@ -70,17 +70,14 @@ class PooledRewardModel(BaseRewardModel):
     def state_dict(self) -> StateDict:
         """Network, optimiser and running statistics."""
         statistics = {key: value.state_dict() for key, value in self._statistics().items()}
-        return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict(), "statistics": statistics}
+        return {**super().state_dict(), "statistics": statistics}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Load what :meth:`state_dict` returned, or the parameters alone, as DI-engine saves them."""
-        if "model" not in state_dict:
-            self.reward_model.load_state_dict(state_dict)
-            return
-        self.reward_model.load_state_dict(state_dict["model"])
-        self.opt.load_state_dict(state_dict["optimizer"])
-        for key, value in self._statistics().items():
-            value.load_state_dict(state_dict["statistics"][key])
+        super().load_state_dict(state_dict)
+        if "statistics" in state_dict:
+            for key, value in self._statistics().items():
+                value.load_state_dict(state_dict["statistics"][key])
 
     def collected_state(self) -> StateDict:
         """The rows of the pool."""

@@ -10,8 +10,8 @@ from torch import nn
 
 from ding.data.roles import Samples, StateDict, Writer
 from ding.reward_model._experts import read_demonstrations
+from ding.reward_model._learned import LearnedRewardModel
 from ding.reward_model._samples import Pool, field, obs_action, with_rewards
-from ding.reward_model.base_reward_model import BaseRewardModel
 from ding.torch_utils import Adam
 from ding.utils import REWARD_MODEL_REGISTRY
 
@@ -78,7 +78,7 @@ class AtariRewardModelNetwork(nn.Module):
 
 
 @REWARD_MODEL_REGISTRY.register("gail")
-class GailRewardModel(BaseRewardModel):
+class GailRewardModel(LearnedRewardModel):
     """Rewards steps that a discriminator takes for an expert's: ``-log D``, with ``D`` the chance that they are not.
 
     Args:
@@ -179,16 +179,6 @@ class GailRewardModel(BaseRewardModel):
         if self._images:
             return torch.stack(concat_state_action_pairs_one_hot(data, self.cfg.action_size))
         return obs_action(data)
-
-    def state_dict(self) -> StateDict:
-        """Network and optimiser."""
-        return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict()}
-
-    def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned; DI-engine saves no optimiser."""
-        self.reward_model.load_state_dict(state_dict["model"])
-        if "optimizer" in state_dict:
-            self.opt.load_state_dict(state_dict["optimizer"])
 
     def collected_state(self) -> StateDict:
         """The agent's steps, and the number of updates; the expert's steps are read from their file."""

@@ -8,8 +8,8 @@ from torch import nn
 
 from ding.data import TransitionBatch
 from ding.data.roles import Samples, StateDict, Writer
+from ding.reward_model._learned import LearnedRewardModel
 from ding.reward_model._samples import obs_action, with_rewards
-from ding.reward_model.base_reward_model import BaseRewardModel
 from ding.torch_utils import Adam
 from ding.utils import REWARD_MODEL_REGISTRY
 
@@ -33,7 +33,7 @@ class GuidedCostNN(nn.Module):
 
 
 @REWARD_MODEL_REGISTRY.register("guided_cost")
-class GuidedCostRewardModel(BaseRewardModel):
+class GuidedCostRewardModel(LearnedRewardModel):
     """Costs that are low for an expert's steps, and high for those that a policy draws, by their likelihood.
 
     Args:
@@ -115,18 +115,9 @@ class GuidedCostRewardModel(BaseRewardModel):
     def clear_data(self) -> None:
         """Nothing."""
 
-    def state_dict(self) -> StateDict:
-        """Network and optimiser."""
-        return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict()}
-
-    def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned."""
-        self.reward_model.load_state_dict(state_dict["model"])
-        self.opt.load_state_dict(state_dict["optimizer"])
-
     def collected_state(self) -> StateDict:
         """Nothing: :meth:`train` is given its samples."""
         return {}
 
-    state_dict_reward_model = state_dict
-    load_state_dict_reward_model = load_state_dict
+    state_dict_reward_model = LearnedRewardModel.state_dict
+    load_state_dict_reward_model = LearnedRewardModel.load_state_dict

@@ -12,8 +12,8 @@ from torch import nn
 
 from ding.data.roles import Samples, StateDict, Writer
 from ding.model.common.encoder import FCEncoder
+from ding.reward_model._learned import LearnedRewardModel
 from ding.reward_model._samples import field, with_rewards
-from ding.reward_model.base_reward_model import BaseRewardModel
 from ding.torch_utils import Adam
 from ding.utils import REWARD_MODEL_REGISTRY
 from ding.utils.file_helper import read_file
@@ -78,7 +78,7 @@ class TrexModel(nn.Module):
 
 
 @REWARD_MODEL_REGISTRY.register("trex")
-class TrexRewardModel(BaseRewardModel):
+class TrexRewardModel(LearnedRewardModel):
     """Rewards by which trajectories of later checkpoints of a policy are worth more than those of earlier ones.
 
     Args:
@@ -206,15 +206,6 @@ class TrexRewardModel(BaseRewardModel):
         """Forget the pairs."""
         self.training_obs.clear()
         self.training_labels.clear()
-
-    def state_dict(self) -> StateDict:
-        """Network and optimiser."""
-        return {"model": self.reward_model.state_dict(), "optimizer": self.opt.state_dict()}
-
-    def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned."""
-        self.reward_model.load_state_dict(state_dict["model"])
-        self.opt.load_state_dict(state_dict["optimizer"])
 
     def collected_state(self) -> StateDict:
         """Nothing: the pairs serve the only training."""

@@ -5,10 +5,11 @@
 import ast
 import itertools
 import json
+import logging
 import os
 import pkgutil
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from ding.data import BaseEnvTimestep
 from ding.envs.contract import Obs
-from ding.envs.env.base_env import BaseEnv
+from ding.envs.env.base_env import BaseEnv, copy_cfg
 from ding.envs.zoo.tabmwp_models import calc_internlm, load_language_model
 from ding.envs.zoo.tabmwp_utils import (
     Problem,
@@ -34,6 +35,8 @@ from ding.envs.zoo.tabmwp_utils import (
 )
 from ding.utils import ENV_REGISTRY
 
+_log = logging.getLogger(__name__)
+
 _DEFAULTS = {
     "cand_number": 16,
     "train_number": 80,
@@ -46,8 +49,10 @@ _DEFAULTS = {
     "answer_fn": None,
     "model_path": None,
     "max_tokens": 64,
+    "evaluates": False,
     "reference_numerics": False,
 }
+_ANSWERS = "model_in_out_{}.txt"
 _NO_ANSWERS = (
     "env: tabmwp asks a language model for answers. Give env.answer_fn, a function from a prompt to the text that a "
     "model writes (or its name, 'module:function'), env.model_path, a folder with a causal language model, or "
@@ -71,18 +76,27 @@ class TabMWP(BaseEnv):
     ``shot_pids`` and ``output`` in each line, whose problems and examples are those of the episodes. DI-engine reads
     the same files and has the numbers of the problems in its source.
 
+    Evaluators have the candidates of the collectors and other problems: as many, or all that ``data_path`` has left; of
+    a replay those of ``model_in_out_eval.txt``, where there is this file. DI-engine's have the same problems as the
+    collectors, as with ``reference_numerics``.
+
     ``model_path`` is a folder with a causal language model and its tokenizer for ``transformers`` (extra ``llm``),
     which continues a prompt by its most likely tokens, ``max_tokens`` (64) at most.
 
     Args:
         cfg: ``answer_fn``, ``model_path`` or ``enable_replay``; ``data_path``, ``cand_number`` (16 by default),
             ``train_number`` (80), ``shot_number`` (2), ``prompt_format`` ('TQ-A'), ``option_inds``, ``seed`` (of the
-            choice of problems, 0).
+            choice of problems, 0), ``evaluates`` (whether the problems are those of evaluators; set for their envs).
 
     Raises:
         ValueError: no source of answers, too few problems, or another action.
         FileNotFoundError: a file is missing in ``data_path``.
     """
+
+    @staticmethod
+    def create_evaluator_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
+        """One config per evaluator env: copies of ``cfg`` without ``evaluator_env_num``, with ``evaluates``."""
+        return copy_cfg(cfg, "evaluator_env_num", evaluates=True)
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
         self._cfg = SimpleNamespace(**{**_DEFAULTS, **cfg})
@@ -176,8 +190,9 @@ class TabMWP(BaseEnv):
     def _load(self) -> None:
         with open(os.path.join(self._cfg.data_path, "problems_train.json"), encoding="utf-8") as file:
             self._problems = json.load(file)
+        evaluates = self._cfg.evaluates and not self._cfg.reference_numerics
         if self._cfg.enable_replay:
-            self._read_answers("train" if self._cfg.seed == 0 else "eval")
+            self._read_answers(self._recorded_part(evaluates))
             return
         train, candidates = int(self._cfg.train_number), int(self._cfg.cand_number)
         if len(self._problems) < train + candidates or min(train, candidates) < 1:
@@ -187,9 +202,31 @@ class TabMWP(BaseEnv):
             )
         drawn = random.Random(self._cfg.seed).sample(sorted(self._problems), train + candidates)
         self._train_pids, self._cand_pids = drawn[:train], drawn[train:]
+        if evaluates:
+            others = sorted(set(self._problems) - set(drawn))
+            if not others:
+                raise ValueError(
+                    f"env.train_number={train} and env.cand_number={candidates} leave the evaluators none of the "
+                    f"{len(self._problems)} problems in {self._cfg.data_path}: use fewer, or more problems"
+                )
+            self._train_pids = random.Random(self._cfg.seed).sample(others, min(train, len(others)))
+
+    def _recorded_part(self, evaluates: bool) -> str:
+        """Which recorded answers are replayed."""
+        if self._cfg.seed != 0:
+            return "eval"
+        if not evaluates:
+            return "train"
+        if os.path.exists(os.path.join(self._cfg.data_path, _ANSWERS.format("eval"))):
+            return "eval"
+        _log.warning(
+            "%s has no %s: evaluators are asked the problems of the collectors",
+            self._cfg.data_path, _ANSWERS.format("eval"),
+        )  # fmt: skip
+        return "train"
 
     def _read_answers(self, part: str) -> None:
-        with open(os.path.join(self._cfg.data_path, f"model_in_out_{part}.txt"), encoding="utf-8") as file:
+        with open(os.path.join(self._cfg.data_path, _ANSWERS.format(part)), encoding="utf-8") as file:
             records = [ast.literal_eval(line) for line in file if line.strip()]
         for record in records:
             shots = tuple(map(str, record["shot_pids"]))
@@ -199,7 +236,7 @@ class TabMWP(BaseEnv):
             {shot for _, shots in self._recorded for shot in shots}, key=lambda pid: (len(pid), pid)
         )
         if not self._train_pids:
-            raise ValueError(f"model_in_out_{part}.txt in {self._cfg.data_path} has no answers")
+            raise ValueError(f"{_ANSWERS.format(part)} in {self._cfg.data_path} has no answers")
 
     def _text(self, pid: str) -> str:
         problem = self._problems[pid]

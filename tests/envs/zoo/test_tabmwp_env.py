@@ -131,6 +131,38 @@ def test_an_episode_asks_each_problem_once(data_path, repeats):
     assert TabMWP({**cfg, "seed": 1}).reset()["train_sample"] != asked[0]
 
 
+def test_evaluators_have_problems_of_their_own(data_path, tmp_path, caplog):
+    """DI-engine's are asked what the collectors learn from."""
+
+    def asked(**cfg):
+        cfg = {"data_path": data_path, "collector_env_num": 1, "evaluator_env_num": 1, **cfg}
+        (own,), (others,) = TabMWP.create_collector_env_cfg(cfg), TabMWP.create_evaluator_env_cfg(cfg)
+        found = []
+        for env in (TabMWP(own), TabMWP(others)):
+            obs, done = env.reset(), False
+            texts = [obs["train_sample"]]
+            while not done:
+                obs, _, done, _ = env.step([0, 1])
+                texts.append(obs["train_sample"])
+            found.append((set(texts), obs["candidate_samples"]))
+        return found
+
+    sizes = {"cand_number": 3, "train_number": 15, "answer_fn": "builtins:str"}
+    (own, candidates), (others, same) = asked(**sizes)
+    assert (len(own), len(others), candidates) == (15, 12, same)
+    assert not own & others
+    (own, _), (others, _) = asked(**sizes, reference_numerics=True)
+    assert own >= others
+    with pytest.raises(ValueError, match=r"env.train_number=27 .* leave the evaluators none of the 30 problems"):
+        asked(**{**sizes, "train_number": 27})
+    for part, pid in (("train", 7), ("eval", 8)):
+        record = {"pid": pid, "shot_pids": [1, 12], "prompt": "", "output": "The answer is 9."}
+        (tmp_path / f"model_in_out_{part}.txt").write_text(f"{record!r}\n", encoding="utf-8")
+        (own, _), (others, _) = asked(enable_replay=True)
+        assert (own == others) == (part == "train")
+        assert caplog.text.count("are asked the problems of the collectors") == 1
+
+
 def test_recorded_answers(data_path, tmp_path):
     records = [{"pid": 7, "shot_pids": [1, 12], "prompt": "", "output": "The answer is 9."}]
     records += [{"pid": 7, "shot_pids": [12, 1], "prompt": "", "output": "The answer is 8."}]

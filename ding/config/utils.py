@@ -24,6 +24,8 @@ DEFAULT_HOST = "127.0.0.1"
 K8S_HOST = "0.0.0.0"  # a pod is reached from other pods; without a token such an address is refused
 K8S_COORDINATOR_PORT, K8S_LEARNER_PORT, K8S_COLLECTOR_PORT = 22273, 22271, 22270
 AGGREGATOR_PORT = 22272
+# DI-engine's names. Processes here listen at DEFAULT_HOST, and at any free port.
+default_host, default_port = K8S_HOST, K8S_COLLECTOR_PORT
 
 Hosts = str | Sequence[str] | None
 

@@ -1,10 +1,13 @@
-"""Files by path and values in redis, as DI-engine's ``file_helper`` reads them.
+"""Files by path and values in redis, as DI-engine's ``file_helper`` reads them; objects in DI-store.
 
 Values have the format of :func:`ding.utils.save_file`: tensors and plain containers, read without running what is in
 them. The addresses of servers come from ``REDIS_URL`` and ``REDIS_CLUSTER_URL``.
 """
 
+import importlib
 import os
+from collections.abc import Callable
+from functools import cache
 from typing import Protocol
 
 from ding.utils import _plain_data
@@ -16,13 +19,23 @@ from ding.utils.import_helper import try_import_rediscluster as get_rediscluster
 __all__ = [
     "get_redis_package",
     "get_rediscluster_package",
+    "read_from_di_store",
     "read_from_file",
     "read_from_path",
     "read_from_redis",
     "read_from_rediscluster",
     "save_file_redis",
     "save_file_rediscluster",
+    "save_to_di_store",
 ]
+
+
+class _Store(Protocol):
+    def put(self, data: object) -> object: ...
+
+    def get(self, object_id: object) -> object: ...
+
+    def delete(self, object_id: object) -> object: ...
 
 
 class _Client(Protocol):
@@ -99,3 +112,31 @@ def _loaded(raw: bytes | None, path: str) -> object:
     if raw is None:
         raise KeyError(f"redis has no key {path!r}")
     return _plain_data.loads(raw)
+
+
+@cache
+def _store() -> _Store:
+    store: _Store = importlib.import_module("di_store").Client(
+        os.environ.get("DI_STORE_CONFIG_PATH", "./di_store.yaml")
+    )
+    return store
+
+
+def _save_to_di_store(data: object) -> object:
+    return _store().put(data)
+
+
+def _read_from_di_store(object_id: object) -> object:
+    data = _store().get(object_id)
+    _store().delete(object_id)
+    return data
+
+
+_STORES = os.environ.get("DI_STORE", "off").lower() == "on"
+save_to_di_store: Callable[[object], object] | None = _save_to_di_store if _STORES else None
+"""Put an object into DI-store and return its id; None unless the variable ``DI_STORE`` is ``on``.
+
+The package ``di_store``, which no extra installs, connects by the file that ``DI_STORE_CONFIG_PATH`` names.
+"""
+read_from_di_store: Callable[[object], object] | None = _read_from_di_store if _STORES else None
+"""Return the object of an id and delete it in DI-store; None unless the variable ``DI_STORE`` is ``on``."""

@@ -1,6 +1,7 @@
 """Slurm, Kubernetes and redis from the library: what is read from commands, environment variables and servers."""
 
 import os
+import runpy
 import stat
 import sys
 from types import SimpleNamespace
@@ -21,12 +22,14 @@ from ding.utils import (
 )
 from ding.utils.file_helper import (
     FileRefusedError,
+    read_from_di_store,
     read_from_file,
     read_from_path,
     read_from_redis,
     read_from_rediscluster,
     save_file_redis,
     save_file_rediscluster,
+    save_to_di_store,
 )
 from ding.utils.k8s_helper import K8sType
 from ding.utils.slurm_helper import get_cls_info, get_ip, get_manager_node_ip
@@ -137,6 +140,28 @@ def test_files_by_path(tmp_path):
     (tmp_path / "data.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(FileRefusedError):
         read_from_file(str(tmp_path / "data.pkl"))
+
+
+def test_objects_in_di_store(monkeypatch):
+    assert save_to_di_store is read_from_di_store is None
+    kept = {}
+
+    class Client:
+        def __init__(self, path):
+            assert path == "here.yaml"
+
+        def put(self, data):
+            kept["id"] = data
+            return "id"
+
+        get, delete = staticmethod(kept.__getitem__), staticmethod(kept.pop)
+
+    monkeypatch.setitem(sys.modules, "di_store", SimpleNamespace(Client=Client))
+    monkeypatch.setenv("DI_STORE", "on")
+    monkeypatch.setenv("DI_STORE_CONFIG_PATH", "here.yaml")
+    names = runpy.run_path(sys.modules["ding.utils.remote_files"].__file__)
+    assert names["read_from_di_store"](names["save_to_di_store"]([1])) == [1]
+    assert not kept
 
 
 def test_values_in_redis(monkeypatch):

@@ -32,7 +32,7 @@ def _robot(env_id: str, stop_value: float, env_num: int, sizes: tuple[int, int],
 
 supported_env_cfg: dict[str, EasyDict] = {
     "Pendulum-v1": _control(
-        {"env_id": "Pendulum-v1", "stop_value": -200, "evaluator_env_num": 5, "collector_env_num": 10},
+        {"env_id": "Pendulum-v1", "stop_value": -250, "evaluator_env_num": 5, "collector_env_num": 10},
         (3, 1),
         128,
         {

@@ -99,6 +99,8 @@ class TrexRewardModel(LearnedRewardModel):
         "num_snippets": 6000,
     }
 
+    reward_model: TrexModel
+
     def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
         super().__init__(config, device, tb_logger)
         self.reward_model = TrexModel(self.cfg.policy.model.obs_shape).to(device)

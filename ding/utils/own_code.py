@@ -17,17 +17,16 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from ding.utils.errors import UserMistake
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class OwnModule:
+class OwnModule(NamedTuple):
     """A module of the user's.
 
     Attributes:

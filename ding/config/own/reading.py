@@ -3,7 +3,6 @@
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +62,7 @@ def import_run_code(exp_dir: str | os.PathLike[str], code: RunCode) -> None:
     Raises:
         OwnCodeError: a module is missing, or raises.
     """
-    import_own_code(replace(module, file=_located(module, code, Path(exp_dir))) for module in code.modules)
+    import_own_code(module._replace(file=_located(module, code, Path(exp_dir))) for module in code.modules)
 
 
 def import_if_own(config: str | os.PathLike[str]) -> None:
@@ -90,7 +89,7 @@ def build_network(exp_dir: str | os.PathLike[str], model_cfg: Mapping[str, Any])
     if network is None:
         return None
     module = next((one for one in code.modules if one.name == network.module), OwnModule(network.module))
-    cls: Any = loaded(replace(module, file=_located(module, code, Path(exp_dir))))
+    cls: Any = loaded(module._replace(file=_located(module, code, Path(exp_dir))))
     for part in network.name.split("."):
         cls = getattr(cls, part, None)
     where = f"{exp_dir}: the network {network.name} of {network.module}"

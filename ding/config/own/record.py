@@ -173,7 +173,7 @@ def _write(exp_dir: Path, code: RunCode) -> None:
     data = {
         "folder": code.folder,
         "config": code.config,
-        "modules": [asdict(module) for module in code.modules],
+        "modules": [module._asdict() for module in code.modules],
         "network": None if code.network is None else asdict(code.network),
     }
     data["mac"] = mac_of(data, exp_dir / code.config, make_key=True)

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from benchmarks.config_seeds import command
+from benchmarks._runs import Limits, command
 from ding.entry.view.experiment import best_checkpoint
 from ding.utils.checkpoint import read_checkpoint
 from ding.utils.file_helper import save_file
@@ -32,7 +32,7 @@ STOP_VALUES = {
     "lunarlander_ppo": None,
 }
 MOST_BYTES = 200_000
-_ENV_STEPS, _TRAIN_ITERS = 300_000, 1_000_000
+_LIMITS = Limits(env_steps=300_000)
 
 
 def train(name: str, folder: Path) -> Path:
@@ -40,7 +40,7 @@ def train(name: str, folder: Path) -> Path:
     run = folder / name
     if not (run / "result.json").exists():
         shutil.rmtree(run, ignore_errors=True)
-        words = command(name, 0, name, _ENV_STEPS, _TRAIN_ITERS)
+        words = command(name, 0, name, _LIMITS)
         value = STOP_VALUES[name]
         words += [] if value is None else ["-o", f"env.stop_value={value}"]
         subprocess.run(words, cwd=folder, check=True)

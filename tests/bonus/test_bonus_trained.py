@@ -32,9 +32,9 @@ def test_each_reaches_what_its_run_reached(name):
     pytest.importorskip(NEEDS.get(name, "gymnasium"))
     agent = ding.load(f"trained/{name}", seed=3)
     stop_value = read_config(str(TRAINED / name / "total_config.py"))[0].env.stop_value
-    found = agent.batch_evaluate(env_num=4, n_evaluator_episode=4)
-    # Four other episodes than those of the run; random policies are far below.
-    assert found.eval_value > stop_value - 0.4 * abs(stop_value)
+    found = agent.batch_evaluate(env_num=4, n_evaluator_episode=8)
+    # Other episodes than those of the run; random policies are far below.
+    assert found.eval_value > stop_value - 0.6 * abs(stop_value)
     assert not list(Path().iterdir())
 
 

@@ -1,0 +1,107 @@
+"""The rows of runs in the tables of `docs/results.md`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ding.entry.view.seed_statistics import bootstrap_interval, interquartile_mean
+
+#: Titles of the columns that are written; others, such as the algorithm, stay.
+RETURN, STEPS, IQM, CPU, COMMIT = (
+    "return, seeds 0, 1, 2",
+    "env steps, seeds 0, 1, 2",
+    "env steps, IQM (95 %)",
+    "CPU seconds",
+    "commit",
+)
+_LISTED = (0, 1, 2)
+_FEWEST_SEEDS = 3
+
+
+def update_table(file: Path, rows: Sequence[dict[str, Any]], commit: str | None = None) -> str:
+    """Write rows into the table of a Markdown file that has the columns; returns what was done, a line per config.
+
+    A config without a line in it gets one at the end, with its name in the place of the algorithm. One of which seeds
+    0, 1 and 2 are not all there is left as it is.
+
+    Args:
+        commit: Of rows that do not say theirs; such rows are left out without it.
+
+    Raises:
+        SystemExit: the file has no such table.
+    """
+    lines = file.read_text(encoding="utf-8").splitlines()
+    start = next((at for at, line in enumerate(lines) if {RETURN, STEPS, COMMIT} <= set(_cells(line))), None)
+    if start is None:
+        raise SystemExit(f"{file}: no table has the columns {RETURN!r}, {STEPS!r} and {COMMIT!r}")
+    titles, done = _cells(lines[start]), []
+    groups: dict[str, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["config"], {})[row["seed"]] = row
+    for name, seeds in groups.items():
+        if reason := _why_not(seeds, commit):
+            done.append(f"{name}: left as it is, {reason}")
+            continue
+        end = next(at for at in range(start, len(lines) + 1) if at == len(lines) or not lines[at].startswith("|"))
+        at = next((at for at in range(start + 2, end) if _cells(lines[at])[0] == name), end)
+        if at == end:
+            lines.insert(end, f"| {name} | {name} |" + "  |" * (len(titles) - 2))
+        cells = dict(zip(titles, _cells(lines[at]))) | _written(seeds, commit)
+        lines[at] = "| " + " | ".join(cells.get(title, "") for title in titles) + " |"
+        done.append(f"{name}: {len(seeds)} seeds")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join(done)
+
+
+def _why_not(seeds: dict[int, dict[str, Any]], commit: str | None) -> str:
+    if missing := [str(seed) for seed in _LISTED if seed not in seeds]:
+        return f"seeds {', '.join(missing)} are missing"
+    if failed := [str(seed) for seed, row in seeds.items() if row["exit_code"] != 0]:
+        return f"seeds {', '.join(failed)} failed"
+    if commit is None and not all(row.get("commit") for row in seeds.values()):
+        return "rows do not say their commit; give --commit"
+    return ""
+
+
+def _written(seeds: dict[int, dict[str, Any]], commit: str | None) -> dict[str, str]:
+    """The columns that follow from the rows of one config, by seed."""
+    listed, ordered = [seeds[seed] for seed in _LISTED], [seeds[seed] for seed in sorted(seeds)]
+    cpu_s = sorted(row["cpu_s"] for row in ordered)
+    low, high = f"{cpu_s[0]:.0f}", f"{cpu_s[-1]:.0f}"
+    commits = list(dict.fromkeys(row.get("commit") or commit or "" for row in ordered))
+    return {
+        RETURN: ", ".join(_return_text(row["return"]) for row in listed),
+        STEPS: ", ".join(_steps_text(row) for row in listed),
+        IQM: _iqm_text(ordered),
+        CPU: low if low == high else f"{low} to {high}",
+        COMMIT: ", ".join(f"`{one}`" for one in commits),
+    }
+
+
+def _iqm_text(rows: Sequence[dict[str, Any]]) -> str:
+    """Interquartile mean of the env steps to the stop value; runs that did not reach it count as infinite."""
+    if len(rows) < _FEWEST_SEEDS:
+        return ""
+    steps = np.array([row["env_steps"] if row["stop"] else math.inf for row in rows])[:, None]
+    low, high = bootstrap_interval(interquartile_mean, steps)
+    value, first, last = (f"{one:,.0f}" if math.isfinite(one) else "never" for one in (
+        float(interquartile_mean(steps)), float(low), float(high)
+    ))  # fmt: skip
+    return f"{value} ({first} to {last}), {len(rows)} seeds"
+
+
+def _return_text(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _steps_text(row: dict[str, Any]) -> str:
+    return f"{row['env_steps']:,}" if row["stop"] else f"not within {row['env_steps']:,}"
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else [""]

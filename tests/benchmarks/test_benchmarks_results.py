@@ -128,7 +128,7 @@ def test_rows_go_to_the_table_with_their_commit(tmp_path):
     assert "pendulum_sac: left as it is, seeds 1, 2 are missing" in done
     lines = file.read_text().splitlines()
     assert lines[4] == (
-        "| cartpole_dqn | DQN | 195 | 200, 201, 202 | 1,000, 2,000, 3,000 | 2,500 (1,500 to 3,500), 4 seeds | 4 to 7 "
+        "| cartpole_dqn | DQN | 195 | 200, 201, 202 | 1,000, 2,000, 3,000 | 2,500 (1,000 to 4,000), 4 seeds | 4 to 7 "
         "| `1234567` |"
     )
     assert lines[5] == TABLE.splitlines()[5]

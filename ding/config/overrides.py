@@ -33,7 +33,7 @@ def apply_values(values: Iterable[tuple[str, Any]], configs: Mapping[str, EasyDi
     Args:
         values: key and value. The key is the path in ``main_config``, or begins with the name of another config, as in
             ``create_config.policy.type``; or it is a name alone, such as ``batch_size``, which one key of the whole
-            config has (the one nearest to the top).
+            config has (the one nearest to the top), or which one section may have.
         configs: by their name: ``main_config``, ``create_config``, and ``system_config`` in the parallel mode.
 
     Raises:
@@ -92,15 +92,18 @@ def _manager_defaults(create: EasyDict) -> EasyDict:
 
 
 def _path_of(name: str, config: Mapping[str, Any]) -> list[str]:
-    """The path of the key of this name that is nearest to the top."""
+    """The path of the key of this name that is nearest to the top; of one that no section has, where it may stand."""
     leaves = iter_paths(config, empty=True)
     paths = list(dict.fromkeys(tuple(map(str, keys[:end])) for keys, _ in leaves for end in range(1, len(keys) + 1)))
-    found = [path for path in paths if path[-1] == name]
+    found = [path for path in paths if path[-1] == name] or [
+        (*section.split("."), name) for section, names in OPTIONAL_KEYS.items() if section and name in names
+    ]
     nearest = [path for path in found if len(path) == min(map(len, found))]
     if len(nearest) == 1:
         return list(nearest[0])
     if not found:
-        raise ConfigValueError(f"{name}: the config has no such key.{did_you_mean(name, {path[-1] for path in paths})}")
+        names = {path[-1] for path in paths}.union(*OPTIONAL_KEYS.values())
+        raise ConfigValueError(f"{name}: the config has no such key.{did_you_mean(name, names)}")
     raise ConfigValueError(f"{name}: give one of {', '.join('.'.join(path) for path in nearest)}")
 
 

@@ -115,6 +115,8 @@ MISTAKES = {
     "nonsense=1": "nonsense: the config has no such key. ",
     "batch_sise=7": "batch_sise: the config has no such key. Did you mean 'batch_size'?",
     "type=7": "type: give one of ",
+    "run_state_freq=-1": "policy.learn.run_state_freq: expected a whole number of at least 0, got -1",
+    "run_state_evry_s=1": "run_state_evry_s: the config has no such key. Did you mean 'run_state_every_s'?",
     "policy.learn.bach_size=3": "the config has unknown keys: policy.learn.bach_size=3: did you mean policy.learn.b",
     "policy.learn.nonsense=3": "the config has unknown keys: policy.learn.nonsense=3: DQN",
     "polciy.learn.batch_size=7": "polciy.learn.batch_size: main_config has no section 'polciy'. Did you mean 'policy'?",

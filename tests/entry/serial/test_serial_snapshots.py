@@ -42,6 +42,12 @@ def test_they_do_not_change_the_run() -> None:
     assert digest_of(Path("always/ckpt/snapshot_40")) == digest_of(Path("at_end/ckpt/snapshot_40"))
 
 
+def test_the_command_line_knows_the_key() -> None:
+    serial_pipeline(config("run"), seed=0, max_train_iter=4)
+    resume("--train-iter", "12", "-o", f"run_state_every_s={ALWAYS_S}")
+    assert {path.name for path in Path("run/ckpt").glob("snapshot_*")} == {"snapshot_10", "snapshot_12"}
+
+
 def test_none_are_saved_without_a_time() -> None:
     serial_pipeline(config("run", run_state_every_s=0), seed=0, max_train_iter=10)
     assert not list(Path("run/ckpt").glob("snapshot_*"))

@@ -56,10 +56,7 @@ class CrossQPolicy(EnsembleSACPolicy):
         return "crossq", ["ding.model.template.ensemble_qac"]
 
     def _init_target(self) -> None:
-        """There is no target network."""
-
-    def _update_target(self) -> None:
-        """There is no target network."""
+        self._target_model = None
 
     def _critic_loss(self, batch: Mapping[str, Any], alpha: torch.Tensor | float) -> CriticLoss:
         """``mean (Q_i(s, a) - R)^2`` with ``R = r + discount (min_i Q_i(s', a') - alpha log pi(a' | s'))`` and ``a'``

@@ -101,14 +101,11 @@ class DDPGPolicy(Policy):
         self._gamma, self._nstep = float(learn.discount_factor), int(self._cfg.get("nstep", 1))
         self._optimizer_actor = clipping_adam(model.actor.parameters(), learn, lr=learn.learning_rate_actor)
         self._optimizer_critic = clipping_adam(model.critic.parameters(), learn, lr=learn.learning_rate_critic)
+        self._turns = actor_turns(self._optimizer_critic, learn.actor_update_freq)
         self._learn_model = model_wrap(model, wrapper_name="base")
         self._target_model = target_network(model, learn, DDPGPolicy.config["learn"], self._reference_numerics)
         if learn.noise:
             self._target_model = _noisy(self._target_model, learn.get("noise_sigma", 0.2), learn.get("noise_range"))
-
-    def _next_options(self, num_updates: int) -> list[dict[str, bool]]:
-        """Whether the actor has its turn: at each ``actor_update_freq``-th update of the critics."""
-        return actor_turns(self._optimizer_critic, self._cfg.learn.actor_update_freq, num_updates)
 
     def _may_join_updates(self) -> bool:
         return not self._priority

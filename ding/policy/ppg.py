@@ -15,7 +15,7 @@ from ding.policy._learning.q_values import weighted
 from ding.policy._learning.update import read_out
 from ding.policy._learning.value_norm import ValueNormPolicy
 from ding.policy._samples.segments import as_given, minibatches
-from ding.policy.ppo import PPOSettings, normalized
+from ding.policy.ppo import PPOSettings, normalized, surrogate_of
 from ding.rl_utils import get_train_sample, ppo_value_error
 from ding.rl_utils.policy_dist import action_mask_of, policy_of, policy_parts
 from ding.torch_utils.data_helper import to_device
@@ -94,7 +94,7 @@ class PhasicPolicy(ValueNormPolicy):
         settings = self._settings
         adv = normalized(batch["adv"]) if settings.adv_norm else batch["adv"]
         logit = self._model(batch["obs"], mode="compute_actor")["logit"]
-        surrogate = settings.surrogate(logit, batch, adv)
+        surrogate = surrogate_of(logit, batch, adv, settings)
         loss = surrogate.policy_loss - settings.entropy_weight * surrogate.entropy_loss
         self._optimize(loss, self._optimizer_ac, self._model.get_submodule("actor_critic"))
         return (*surrogate[:2], *surrogate[3:], adv.abs().max())

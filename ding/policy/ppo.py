@@ -22,6 +22,8 @@ from ding.policy._samples.histories import Network
 from ding.policy._samples.segments import as_given
 from ding.policy.errors import PolicyConfigError, PolicyUsageError
 from ding.rl_utils import gae, gae_data, get_nstep_return_data, get_train_sample
+from ding.rl_utils.policy_dist import action_mask_of
+from ding.rl_utils.surrogate import Surrogate, surrogate_loss
 from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
@@ -64,6 +66,21 @@ def normalized(adv: torch.Tensor) -> torch.Tensor:
     return (adv - adv.mean()) / (adv.std() + 1e-8)
 
 
+def surrogate_of(logit: Any, batch: Mapping[str, Any], adv: torch.Tensor, settings: PPOSettings) -> Surrogate:
+    """The clipped surrogate of the policy ``logit``, with its entropy: :func:`ding.rl_utils.surrogate_loss`.
+
+    Args:
+        batch: ``obs, action, logit`` (of the policy that collected); optional ``weight, logit_pretrained``.
+        adv: ``[B]`` (``[B, agents]``).
+    """
+    return surrogate_loss(
+        logit, batch["logit"], batch["action"], adv, batch.get("weight"), settings.clip_ratio, settings.dual_clip,
+        dual_clip_both_signs=settings.reference_numerics,
+        action_mask=None if settings.reference_numerics else action_mask_of(batch["obs"]),
+        pretrained=batch.get("logit_pretrained"), kl_type=settings.kl_type,
+    )  # fmt: skip
+
+
 def ppo_loss(network: Network, batch: Mapping[str, Any], settings: PPOSettings) -> PPOLoss:
     """Clipped surrogate, clipped value loss, entropy bonus and distance to a pretrained policy.
 
@@ -76,7 +93,7 @@ def ppo_loss(network: Network, batch: Mapping[str, Any], settings: PPOSettings) 
     output, weight = network(batch["obs"]), batch.get("weight")
     logit, value, old_value, return_ = output["logit"], output["value"], batch["value"], batch["return"]
     adv = normalized(batch["adv"]) if settings.adv_norm else batch["adv"]
-    surrogate = settings.surrogate(logit, batch, adv * batch["factor"] if "factor" in batch else adv)
+    surrogate = surrogate_of(logit, batch, adv * batch["factor"] if "factor" in batch else adv, settings)
     clipped = old_value + (value - old_value).clamp(-settings.clip_ratio, settings.clip_ratio)
     value_error = torch.max((return_ - value).square(), (return_ - clipped).square())
     value_loss = 0.5 * weighted(value_error, weight).mean()
@@ -224,7 +241,9 @@ class PPOPolicy(ValueNormPolicy):
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update on a minibatch; returns what :attr:`logged_fields` names."""
-        network, batch = self._unrolled(batch)
+        network: Network = self._actor_critic
+        if self._histories is not None:  # sequences, unrolled
+            network, batch = self._histories.unrolled(batch)
         result = ppo_loss(network, batch, self._settings)
         self._optimize(result.total_loss, self._optimizer, self._model)
         return result.numbers()
@@ -233,7 +252,11 @@ class PPOPolicy(ValueNormPolicy):
         """``value, adv, return`` for an epoch; values and returns in the unit of ``value_norm``."""
         scale, value, adv = self._value_scale, batch["value"], batch["adv"]
         if self._cfg.recompute_adv:
-            value, adv = self._fresh_advantages(*self._values_of_steps(batch), batch, scale)
+            if self._histories is None:
+                values = self._values(batch["obs"]), self._values(batch["next_obs"])
+            else:
+                values = self._histories.values(batch)
+            value, adv = self._fresh_advantages(*values, batch, scale)
         return {"value": value, "adv": adv, "return": self._in_unit(value * scale + adv, self._running_mean_std)}
 
     def _fresh_advantages(
@@ -279,7 +302,9 @@ class PPOSTDIMPolicy(PPOPolicy, ContrastParts):
         self._init_contrast()
 
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
-        network, batch = self._unrolled(batch)
+        network: Network = self._actor_critic
+        if self._histories is not None:  # sequences, unrolled
+            network, batch = self._histories.unrolled(batch)
         learned = self._contrast_step(batch)
         result, aux = ppo_loss(network, batch, self._settings), self._weighted_contrast(batch)
         result = result._replace(total_loss=result.total_loss + aux)
@@ -381,7 +406,7 @@ class PPOOffPolicy(ValueNormPolicy):
         output, next_value = self._actor_critic(batch["obs"]), self._values(batch["next_obs"])
         target = batch["reward"] + batch["discount"] * batch["not_done"] * next_value
         value_loss = weighted((output["value"] - target).square(), batch["weight"]).mean()
-        surrogate = settings.surrogate(output["logit"], batch, adv)
+        surrogate = surrogate_of(output["logit"], batch, adv, settings)
         total = (
             surrogate.policy_loss
             + settings.value_weight * value_loss
@@ -456,7 +481,7 @@ class PPOPGPolicy(EpisodePolicy):
     def _update(self, batch: Mapping[str, Any], **options: Any) -> dict[str, torch.Tensor]:
         """One update on a minibatch: the surrogate of returns, and the entropy bonus."""
         logit, settings = self._model(batch["obs"])["logit"], PPOSettings.of(self._cfg)
-        surrogate = settings.surrogate(logit, batch, batch["return"])
+        surrogate = surrogate_of(logit, batch, batch["return"], settings)
         loss = surrogate.policy_loss - settings.entropy_weight * surrogate.entropy_loss
         self._optimize(loss, self._optimizer, self._model)
         numbers = surrogate._asdict()

@@ -14,7 +14,6 @@ from ding.data import EnvBatch, batched, is_batched
 from ding.model import model_wrap
 from ding.policy._learning.critics import ActorCritic, critic_losses, ensemble_q_values, priorities, q_values
 from ding.policy._learning.soft_actor_critic import SoftActorCriticPolicy
-from ding.policy._learning.target_update import actor_turns
 from ding.policy.common_utils import transition_of
 from ding.rl_utils.policy_dist import action_mask_of
 from ding.rl_utils.squashed_normal import squashed_sample
@@ -92,10 +91,6 @@ class SACPolicy(SoftActorCriticPolicy):
     _q_values: Callable[..., torch.Tensor] = staticmethod(q_values)
     """Values of each critic, ``[critics, B]`` (``[critics, B, agents]``), from a network, ``obs`` and ``action``."""
 
-    def _next_options(self, num_updates: int) -> list[dict[str, bool]]:
-        """Whether the actor has its turn: at each ``actor_update_freq``-th update of the critics."""
-        return actor_turns(self._optimizer_q, self._cfg.learn.actor_update_freq, num_updates)
-
     def _update(self, batch: Mapping[str, Any], *, with_actor: bool = True, **options: Any) -> dict[str, torch.Tensor]:
         """One update of the critics, and ``with_actor`` of actor and temperature, in this order."""
         alpha = self._temperature.value.clone()
@@ -105,12 +100,9 @@ class SACPolicy(SoftActorCriticPolicy):
             self._optimize(actor.loss, self._optimizer_policy, self._model.actor)
             losses |= {"policy_loss": actor.loss, **self._update_temperature(actor.log_prob)}
             numbers |= self._actor_numbers(actor)
-        self._update_target()
+        if self._target_model is not None:
+            self._target_model.update(self._model)
         return self._report(losses, numbers)
-
-    def _update_target(self) -> None:
-        """Move the target network after an update."""
-        self._target_model.update(self._model)
 
     def _update_critic(
         self, batch: Mapping[str, Any], alpha: torch.Tensor

@@ -13,7 +13,7 @@ from ding.data.roles import Samples
 from ding.model import IModelWrapper, model_wrap
 from ding.policy._acting.observations import network_columns
 from ding.policy._acting.recurrent import env_num_of, with_state_columns
-from ding.policy._samples.histories import Histories, Network
+from ding.policy._samples.histories import Histories
 from ding.policy._samples.segments import with_advantages
 from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
@@ -169,10 +169,6 @@ class StochasticPolicy(Policy):
         shuffled = {key: take_rows(column, rows, key) for key, column in kept.items()}
         return self._compiled_updates.run(shuffled, [{}] * len(parts), joins=self._histories is None)
 
-    def _unrolled(self, batch: Mapping[str, Any]) -> tuple[Network, Mapping[str, Any]]:
-        """Return the network of a minibatch and its fields, with a row for each step."""
-        return (self._actor_critic, batch) if self._histories is None else self._histories.unrolled(batch)
-
     def _with_advantages(self, transitions: Samples, value_scale: float = 1.0) -> TransitionBatch:
         """The transitions of segments, as columns, with ``adv`` and ``traj_flag``."""
         cfg = self._cfg
@@ -185,12 +181,6 @@ class StochasticPolicy(Policy):
         if self._histories is not None:
             return self._histories.values_after(columns, rows)
         return self._column_values(take(columns["next_obs"], rows))
-
-    def _values_of_steps(self, batch: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values of ``obs`` and of ``next_obs`` of a learn batch, by the newest critic."""
-        if self._histories is not None:
-            return self._histories.values(batch)
-        return self._values(batch["obs"]), self._values(batch["next_obs"])
 
     def _values(self, obs: Any) -> torch.Tensor:
         """Values ``[B]`` (``[B, agents]``) by the critic of observations as a network takes them, without gradients."""

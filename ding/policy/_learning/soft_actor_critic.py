@@ -13,7 +13,7 @@ from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._learning.critics import ActorCriticModule
 from ding.policy._learning.optimization import clipping_adam
-from ding.policy._learning.target_update import target_network
+from ding.policy._learning.target_update import actor_turns, target_network
 from ding.policy.base_policy import Policy
 from ding.rl_utils import get_train_sample
 
@@ -136,6 +136,7 @@ class SoftActorCriticPolicy(Policy):
         self._gamma = float(learn.discount_factor)
         self._init_weights()
         self._optimizer_q = clipping_adam(model.critic.parameters(), learn, lr=learn.learning_rate_q)
+        self._turns = actor_turns(self._optimizer_q, learn.get("actor_update_freq", 1))
         self._optimizer_policy = clipping_adam(model.actor.parameters(), learn, lr=learn.learning_rate_policy)
         self._temperature = Temperature.from_config(learn, self._device)
         if learn.auto_alpha:

@@ -1,7 +1,8 @@
 """When and how the target network of a Q policy follows the learner."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -63,16 +64,18 @@ def target_update_rule(
     return rule, {"theta": theta}
 
 
-def actor_turns(optimizer: torch.optim.Optimizer, freq: int, num_updates: int) -> list[dict[str, bool]]:
-    """Return ``{'with_actor': ...}`` for each of the next updates: whether it is one of the actor, too.
+def actor_turns(optimizer: torch.optim.Optimizer, freq: int) -> Callable[[int], list[dict[str, bool]]] | None:
+    """Return a function that gives ``{'with_actor': ...}`` for so many of the next updates: whether each is one of the
+    actor, too; ``None``: all are.
 
     Args:
         optimizer: of the critics, which counts the updates.
         freq: updates of the critics per update of the actor, which comes with the last of them.
-        num_updates: how many.
     """
-    if freq == 1:
-        return [{"with_actor": True}] * num_updates
+    return None if freq == 1 else partial(_turns, optimizer, freq)
+
+
+def _turns(optimizer: torch.optim.Optimizer, freq: int, num_updates: int) -> list[dict[str, bool]]:
     first = num_steps(optimizer) + 1
     return [{"with_actor": turn % freq == 0} for turn in range(first, first + num_updates)]
 

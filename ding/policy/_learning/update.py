@@ -100,7 +100,7 @@ class Learning:
 
         Args:
             data: ``num_updates * B`` samples, as a list of dicts or as columns.
-            options: keyword arguments of each ``_update``; by default those of :meth:`_next_options`.
+            options: keyword arguments of each ``_update``; by default those of :attr:`_turns`.
 
         Returns:
             A dict of floats, and ``priority`` (B floats) of an algorithm that has priorities; a list of such dicts for
@@ -112,7 +112,8 @@ class Learning:
         for network in self._noisy_networks:
             renew_noise(network)
         rates = {name: getattr(self, part).param_groups[0]["lr"] for name, part in self.learn_rates.items()}
-        options = options or self._next_options(num_updates)
+        if options is None:
+            options = [{}] * num_updates if self._turns is None else self._turns(num_updates)
         if num_updates == 1 and not self._compiled_updates.graphs.enabled:
             return rates | read_out(self._update(batch, **options[0]))
         logs = [rates | numbers for numbers in self._compiled_updates.run(batch, options)]
@@ -186,9 +187,8 @@ class Learning:
         """Make one update on tensors; returns what is logged, 0-d, and ``priority`` ``[B]``."""
         raise NotImplementedError(f"{type(self).__name__} has no _update")
 
-    def _next_options(self, num_updates: int) -> Sequence[Mapping[str, Any]]:
-        """Return the keyword arguments of each of the next updates, such as whether the actor has its turn."""
-        return [{}] * num_updates
+    #: Returns the keyword arguments of each of the next updates, such as whether the actor has its turn.
+    _turns: Callable[[int], Sequence[Mapping[str, Any]]] | None = None
 
     def _may_join_updates(self) -> bool:
         """Whether an update changes nothing that the batch of the next one depends on."""

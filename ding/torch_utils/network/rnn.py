@@ -150,7 +150,7 @@ class PytorchLSTM(LSTMForwardWrapper, nn.LSTM):
         h, c = self._before_forward(inputs, prev_state)
         if len(inputs) == 1 and self.num_layers == 1:
             # The kernel of a single step, which costs less, and which can be recorded in a graph on the CPU.
-            weights = [self.get_parameter(name) for name in _LSTM_WEIGHTS]
+            weights: list[torch.Tensor] = [getattr(self, name) for name in _LSTM_WEIGHTS]
             h, c = torch.lstm_cell(inputs[0], (h[0], c[0]), *weights)
             return h.unsqueeze(0), self._after_forward((h.unsqueeze(0), c.unsqueeze(0)), list_next_state)
         output, next_state = nn.LSTM.forward(self, inputs, (h.contiguous(), c.contiguous()))

@@ -21,13 +21,14 @@ RETURN, STEPS, IQM, CPU, COMMIT = (
 )
 _LISTED = (0, 1, 2)
 _FEWEST_SEEDS = 3
+_DATA_MODES = ("serial_bc", "serial_offline", "serial_pc")
 
 
 def update_table(file: Path, rows: Sequence[dict[str, Any]], commit: str | None = None) -> str:
-    """Write rows into the table of a Markdown file that has the columns; returns what was done, a line per config.
+    """Write rows into the tables of a Markdown file that have the columns; returns what was done, a line per config.
 
-    A config without a line in it gets one at the end, with its name in the place of the algorithm. One of which seeds
-    0, 1 and 2 are not all there is left as it is.
+    A config without a line in any gets one at the end of the first, with its name in the place of the algorithm. One of
+    which seeds 0, 1 and 2 are not all there is left as it is.
 
     Args:
         commit: Of rows that do not say theirs; such rows are left out without it.
@@ -36,10 +37,7 @@ def update_table(file: Path, rows: Sequence[dict[str, Any]], commit: str | None 
         SystemExit: the file has no such table.
     """
     lines = file.read_text(encoding="utf-8").splitlines()
-    start = next((at for at, line in enumerate(lines) if {RETURN, STEPS, COMMIT} <= set(_cells(line))), None)
-    if start is None:
-        raise SystemExit(f"{file}: no table has the columns {RETURN!r}, {STEPS!r} and {COMMIT!r}")
-    titles, done = _cells(lines[start]), []
+    done = []
     groups: dict[str, dict[int, dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row["config"], {})[row["seed"]] = row
@@ -47,15 +45,27 @@ def update_table(file: Path, rows: Sequence[dict[str, Any]], commit: str | None 
         if reason := _why_not(seeds, commit):
             done.append(f"{name}: left as it is, {reason}")
             continue
-        end = next(at for at in range(start, len(lines) + 1) if at == len(lines) or not lines[at].startswith("|"))
-        at = next((at for at in range(start + 2, end) if _cells(lines[at])[0] == name), end)
-        if at == end:
-            lines.insert(end, f"| {name} | {name} |" + "  |" * (len(titles) - 2))
+        tables = [_table(lines, at) for at, line in enumerate(lines) if {RETURN, STEPS, COMMIT} <= set(_cells(line))]
+        if not tables:
+            raise SystemExit(f"{file}: no table has the columns {RETURN!r}, {STEPS!r} and {COMMIT!r}")
+        places = [(titles, at) for titles, at_of in tables for at in at_of if _cells(lines[at])[0] == name]
+        if places:
+            titles, at = places[0]
+        else:
+            titles, at = tables[0][0], tables[0][1].stop
+            lines.insert(at, f"| {name} | {name} |" + "  |" * (len(titles) - 2))
         cells = dict(zip(titles, _cells(lines[at]))) | _written(seeds, commit)
         lines[at] = "| " + " | ".join(cells.get(title, "") for title in titles) + " |"
         done.append(f"{name}: {len(seeds)} seeds")
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return "\n".join(done)
+
+
+def _table(lines: Sequence[str], head: int) -> tuple[list[str], range]:
+    """The titles of the table with this head, and the places of its rows."""
+    first = head + 2
+    end = next((at for at in range(first, len(lines)) if not lines[at].startswith("|")), len(lines))
+    return _cells(lines[head]), range(first, end)
 
 
 def _why_not(seeds: dict[int, dict[str, Any]], commit: str | None) -> str:
@@ -76,11 +86,23 @@ def _written(seeds: dict[int, dict[str, Any]], commit: str | None) -> dict[str, 
     commits = list(dict.fromkeys(row.get("commit") or commit or "" for row in ordered))
     return {
         RETURN: ", ".join(_return_text(row["return"]) for row in listed),
-        STEPS: ", ".join(_steps_text(row) for row in listed),
-        IQM: _iqm_text(ordered),
+        STEPS: _all_steps_text(listed),
+        IQM: "" if _learns_from_data(ordered[0]) else _iqm_text(ordered),
         CPU: low if low == high else f"{low} to {high}",
         COMMIT: ", ".join(f"`{one}`" for one in commits),
     }
+
+
+def _learns_from_data(row: dict[str, Any]) -> bool:
+    """Whether a run takes no env steps."""
+    return row["mode"] in _DATA_MODES
+
+
+def _all_steps_text(rows: Sequence[dict[str, Any]]) -> str:
+    if _learns_from_data(rows[0]):
+        iters = ", ".join(f"{row['train_iters']:,}" for row in rows)
+        return f"none; {iters} train iterations"
+    return ", ".join(_steps_text(row) for row in rows)
 
 
 def _iqm_text(rows: Sequence[dict[str, Any]]) -> str:

@@ -23,6 +23,10 @@ TABLE = f"""# Results
 | cartpole_dqn | DQN | 195 | 1, 2, 3 | 1, 2, 3 |  | 9 | older |
 | pendulum_sac | SAC | -250 | 1, 2, 3 | 1, 2, 3 |  | 9 | older |
 
+| config | {RETURN} | {STEPS} | {COMMIT} |
+|---|---|---|---|
+| line_cover_mappo | 1 | 1 | older |
+
 The end.
 """
 
@@ -123,6 +127,8 @@ def test_rows_go_to_the_table_with_their_commit(tmp_path):
     file.write_text(TABLE)
     rows = [row("cartpole_dqn", seed) for seed in range(4)] + [row("pendulum_sac", 0)]
     rows += [row("line_cover_qmix", seed, commit="abc1234", stop=seed != 1) for seed in range(3)]
+    rows += [row("line_cover_mappo", seed, commit="abc1234") for seed in range(3)]
+    rows += [row("cartpole_bc", seed, commit="abc1234", mode="serial_bc", train_iters=40) for seed in range(3)]
     assert "cartpole_dqn: left as it is, rows do not say their commit" in update_table(file, rows)
     done = update_table(file, rows, commit="1234567")
     assert "pendulum_sac: left as it is, seeds 1, 2 are missing" in done
@@ -134,7 +140,9 @@ def test_rows_go_to_the_table_with_their_commit(tmp_path):
     assert lines[5] == TABLE.splitlines()[5]
     assert "1,000, not within 2,000, 3,000 | never (" in lines[6]
     assert lines[6].endswith("`abc1234` |")
-    assert lines[7:] == ["", "The end."]
+    assert "| none; 40, 40, 40 train iterations |  |" in lines.pop(7)
+    assert lines[10] == "| line_cover_mappo | 200, 201, 202 | 1,000, 2,000, 3,000 | `abc1234` |"
+    assert lines[11:] == ["", "The end."]
 
 
 def test_curves_beside_those_of_stable_baselines3(tmp_path):

@@ -8,11 +8,12 @@ from typing import Any
 
 from bench_side import Op, Side, count_optimizer_steps, serve
 from bench_work import (
-    CONTROL_ALGORITHMS,
     CONTROL_BATCH_SIZE,
     CONTROL_BUFFER_SIZE,
     CONTROL_ENVS,
     CONTROL_HIDDEN,
+    DROQ_ACTOR_FREQ,
+    DROQ_DROPOUT,
     control_work,
 )
 from ding_parts import OWN, Parts, Task, buffer_entry, joined_updates, pendulum_entry
@@ -20,12 +21,21 @@ from easydict import EasyDict
 
 # Steps of all optimisers per update: critics, actor (every second time in TD3), temperature.
 OPTIMIZER_STEPS = {"sac": 3.0, "td3": 1.5, "ddpg": 2.0}
+# Of algorithms with an ensemble, as sbx has them by default: what the network and the updates are.
+ENSEMBLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "tqc": ({"ensemble_num": 2, "num_quantiles": 25, "critic_head_layer_num": 2}, {}),
+    "crossq": ({"ensemble_num": 2}, {}),
+    "droq": ({"ensemble_num": 2, "dropout": DROQ_DROPOUT}, {"actor_update_freq": DROQ_ACTOR_FREQ}),
+}
 ENV = {"env_id": "Pendulum-v1", "act_scale": True}
 
 
 def task(args: argparse.Namespace) -> Task:
-    """SAC, TD3 or DDPG on Pendulum."""
-    soft = args.algorithm == "sac"
+    """An algorithm on Pendulum."""
+    model, learn = ENSEMBLES.get(args.algorithm, (None, {}))
+    if model is None:
+        space = "reparameterization" if args.algorithm == "sac" else "regression"
+        model = {"twin_critic": args.algorithm != "ddpg", "action_space": space}
     compiled = {"compile": True} if args.compile else {}
     main = {
         "exp_name": "bench_control",
@@ -35,13 +45,12 @@ def task(args: argparse.Namespace) -> Task:
             "model": {
                 "obs_shape": 3,
                 "action_shape": 1,
-                "twin_critic": args.algorithm != "ddpg",
-                "action_space": "reparameterization" if soft else "regression",
-                # Their heads have a hidden layer behind the first one.
+                **model,
+                # Heads of actors, and of critics without an ensemble, have a hidden layer behind the first one.
                 "actor_head_hidden_size": CONTROL_HIDDEN[0],
                 "critic_head_hidden_size": CONTROL_HIDDEN[0],
             },
-            "learn": {"update_per_collect": CONTROL_ENVS, "batch_size": CONTROL_BATCH_SIZE, **compiled},
+            "learn": {"update_per_collect": CONTROL_ENVS, "batch_size": CONTROL_BATCH_SIZE, **learn, **compiled},
             "collect": {"n_sample": CONTROL_ENVS},
             "other": {"replay_buffer": {"replay_buffer_size": CONTROL_BUFFER_SIZE}},
         },
@@ -70,12 +79,14 @@ def _env(cfg: EasyDict) -> Any:
 def _policy_class(algorithm: str) -> Any:
     from ding import policy
 
+    if algorithm in ENSEMBLES:
+        return policy.get_policy_cls(EasyDict(type=algorithm))
     return {"sac": policy.SACPolicy, "td3": policy.TD3Policy, "ddpg": policy.DDPGPolicy}[algorithm]
 
 
 def build() -> Side:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--algorithm", choices=CONTROL_ALGORITHMS, default="sac")
+    parser.add_argument("--algorithm", choices=(*OPTIMIZER_STEPS, *ENSEMBLES), default="sac")
     parser.add_argument("--manager", default="base")
     parser.add_argument("--buffer", default="naive")
     parser.add_argument("--compile", action="store_true", help="policy.learn.compile")
@@ -88,7 +99,9 @@ def build() -> Side:
     kwargs = {"num_updates": joined} if joined > 1 else None
 
     def updates() -> float:
-        return OPTIMIZER_STEPS[args.algorithm] * learner.train_iter if args.compile else steps()
+        if args.compile or args.algorithm in ENSEMBLES:
+            return OPTIMIZER_STEPS.get(args.algorithm, 1.0) * learner.train_iter
+        return steps()
 
     kept = [0]
 

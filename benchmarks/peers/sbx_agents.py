@@ -1,4 +1,4 @@
-"""stable-baselines3 in JAX (sbx): DQN, SAC, TD3 and PPO on the common work."""
+"""stable-baselines3 in JAX (sbx): DQN, SAC, TD3, TQC, CrossQ, DroQ and PPO on the common work."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from bench_work import (
     CONTROL_HIDDEN,
     DISCOUNT,
     DQN_HIDDEN,
+    DROQ_ACTOR_FREQ,
+    DROQ_DROPOUT,
+    ENSEMBLE_ALGORITHMS,
     EPSILON,
     LEARNING_RATE,
     PPO_EPOCHS,
@@ -30,8 +33,9 @@ from bench_work import (
 )
 
 ENVS = 8
-# Steps of all optimisers per update, as the torch sides count them.
-OPTIMIZER_STEPS = {"dqn": 1.0, "sac": 3.0, "td3": 1.5}
+# Steps of all optimisers per update, as the torch sides count them; of those with an ensemble the updates.
+OPTIMIZER_STEPS = {"dqn": 1.0, "sac": 3.0, "td3": 1.5, **dict.fromkeys(ENSEMBLE_ALGORITHMS, 1.0)}
+CLASSES = {"crossq": "CrossQ", "droq": "SAC"}
 ALGORITHMS = (*OPTIMIZER_STEPS, "ppo")
 
 
@@ -89,11 +93,15 @@ def off_policy(algorithm: str, dqn_updates: int) -> Side:
             "exploration_initial_eps": EPSILON,
             "exploration_final_eps": EPSILON,
         }
-    agent = getattr(sbx, algorithm.upper())(
+    network: dict[str, Any] = {"net_arch": list(DQN_HIDDEN if discrete else CONTROL_HIDDEN)}
+    if algorithm == "droq":
+        network |= {"dropout_rate": DROQ_DROPOUT, "layer_norm": True}
+        settings["policy_delay"] = DROQ_ACTOR_FREQ
+    agent = getattr(sbx, CLASSES.get(algorithm, algorithm.upper()))(
         "MlpPolicy",
         env,
         batch_size=batch_size,
-        policy_kwargs={"net_arch": list(DQN_HIDDEN if discrete else CONTROL_HIDDEN)},
+        policy_kwargs=network,
         gradient_steps=updates,
         learning_starts=0,
         **settings,

@@ -18,6 +18,11 @@ DQN_HIDDEN = (128, 128, 64)
 BATCH_SIZE = 64
 # Continuous control: one update per env step on Pendulum.
 CONTROL_ALGORITHMS = ("sac", "td3", "ddpg")
+# Those with an ensemble of critics, whose updates are counted. The actor has its turn in each update of TQC, in every
+# third one of CrossQ and in every 20th one of DroQ.
+ENSEMBLE_ALGORITHMS = ("tqc", "crossq", "droq")
+DROQ_DROPOUT = 0.01
+DROQ_ACTOR_FREQ = 20
 CONTROL_HIDDEN = (256, 256)
 CONTROL_BATCH_SIZE = 256
 CONTROL_BUFFER_SIZE = 100_000

@@ -16,11 +16,12 @@ ISSUE = 18
 # Updates per 80 env steps: how much faster than sbx compiled updates shall be.
 DQN_TARGETS = {3: 1.25, 10: 1.0}
 CONTROL = ("sac", "td3")
+ENSEMBLES = {"tqc": "TQC, 2 critics of 25 quantiles", "crossq": "CrossQ, 2 critics", "droq": "DroQ, 2 critics"}
 
 
 def measurements() -> list[Measurement]:
     """All measurements of the suite."""
-    return [*map(dqn, DQN_TARGETS), *map(control, CONTROL), ppo()]
+    return [*map(dqn, DQN_TARGETS), *map(control, CONTROL), *map(ensemble, ENSEMBLES), ppo()]
 
 
 def dqn(updates: int) -> Measurement:
@@ -51,6 +52,19 @@ def control(algorithm: str) -> Measurement:
         peer("sb3", "CleanRL style", "peers/cleanrl_control.py", *args),
         peer("sb3", "CleanRL style, torch.compile", "peers/cleanrl_control.py", *args, "--compile"),
         peer("sb3", "stable-baselines3", "peers/sb3_control.py", *args),
+        peer("sbx", "sbx", "peers/sbx_agents.py", *args),
+    )
+
+
+def ensemble(algorithm: str) -> Measurement:
+    """TQC, CrossQ and DroQ on the work of the suite ``control``, with the actor in its turns."""
+    args = ("--algorithm", algorithm)
+    return _measurement(
+        f"compiled_{algorithm}",
+        f"{ENSEMBLES[algorithm]}, 8 Pendulum envs, two layers of 256, batch 256, an update per env step",
+        control_op(algorithm, (Target(42, "sbx", 1.0, subject="ding compiled", modes=MODES[:1]),)),
+        own("ours/control.py", *args),
+        own("ours/control.py", *args, "--compile", label="ding compiled"),
         peer("sbx", "sbx", "peers/sbx_agents.py", *args),
     )
 

@@ -50,7 +50,8 @@ def control_op(algorithm: str, targets: tuple[Target, ...]) -> OpSpec:
         "8 updates per 8 env steps",
         "env_steps",
         seconds=1.5,
-        proportion=("updates", "env_steps", OPTIMIZER_STEPS[algorithm]),
+        # Of algorithms with an ensemble the updates are counted, not the steps of their optimisers.
+        proportion=("updates", "env_steps", OPTIMIZER_STEPS.get(algorithm, 1.0)),
         targets=targets,
     )
 

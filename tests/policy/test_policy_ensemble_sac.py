@@ -131,7 +131,7 @@ def test_droq_drops_out_before_it_normalises():
     torch.manual_seed(3)
     found = critics(model, **inputs)
     torch.manual_seed(3)
-    masks = [torch.empty(2, 12).bernoulli_(0.6).numpy() for _ in range(2)]
+    masks = [torch.empty(2, 2, 6).bernoulli_(0.6).numpy() for _ in range(2)]
     weights = {name: value.double().numpy() for name, value in model.critic.state_dict().items()}
     rows = np.concatenate([RAW["obs"], RAW["action"]], axis=1)
     for member in range(2):
@@ -139,7 +139,7 @@ def test_droq_drops_out_before_it_normalises():
         for layer, mask in enumerate(masks):
             part = slice(6 * member, 6 * member + 6)
             x = x @ weights[f"head.pred.{layer}.0.weight"][part, :, 0].T + weights[f"head.pred.{layer}.0.bias"][part]
-            x = x * mask[:, part] / 0.6
+            x = x * mask[member] / 0.6
             x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
             scale, shift = (weights[f"head.pred.{layer}.2.{name}"][part] for name in ("weight", "bias"))
             x = np.maximum(x * scale + shift, 0)

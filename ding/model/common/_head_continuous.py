@@ -12,7 +12,7 @@ from torch import nn
 from ding.model.common._head_discrete import RELU
 from ding.model.common.shapes import as_shape
 from ding.torch_utils.network.nn_module import MLP, conv1d_block, sequential_pack
-from ding.torch_utils.network.normalization import Dropout
+from ding.torch_utils.network.normalization import BatchRenorm, Dropout
 from ding.torch_utils.network.popart import PopArt
 
 _SIGMA_TYPES = ("fixed", "independent", "conditioned", "happo")
@@ -184,6 +184,7 @@ class EnsembleHead(nn.Module):
     ) -> None:
         super().__init__()
         widths = [input_size, *[hidden_size] * layer_num]
+        self._members = ensemble_num
         self.input_norm = None if batch_norm is None else batch_norm(input_size * ensemble_num)
         layers = []
         for width_in, width_out in itertools.pairwise(widths):
@@ -193,7 +194,7 @@ class EnsembleHead(nn.Module):
                 norm_type=None if norm_type == "LN" else norm_type,
             )  # fmt: skip
             if norm_type == "LN":
-                norm = [nn.GroupNorm(ensemble_num, channels)]
+                norm = [MemberNorm(ensemble_num, width_out)]
             layers.append(
                 sequential_pack(
                     [
@@ -213,25 +214,58 @@ class EnsembleHead(nn.Module):
         ``[B, ensemble_num * output_size]``.
         """
         if self.input_norm is not None:
-            if x.ndim == 2:
-                x = x.repeat(1, self.pred[0][0].groups).unsqueeze(-1)  # type: ignore[index]
-            x = self.input_norm(x)
+            x = self.input_norm(x.repeat(1, self._members) if x.ndim == 2 else x)
+        if x.ndim > 2 or self.input_norm is not None:
+            x = _by_member(x, self._members)
         for block in self.pred:
             layers: list[Any] = list(block)  # type: ignore[call-overload]
             x = _each_member(layers[0], x)
             for layer in layers[1:]:
-                x = layer(x)
-        return {"pred": x.squeeze(-1)}
+                x = _by_member(layer(_channels(x)), self._members) if isinstance(layer, _OF_CHANNELS) else layer(x)
+        return {"pred": _channels(x).squeeze(-1)}
+
+
+class MemberNorm(nn.Module):
+    """Layer normalisation of the features of each network of an ensemble. State: ``weight``, ``bias`` ``[E * width]``.
+
+    Arguments:
+        members: E.
+        width: features of a network.
+    """
+
+    def __init__(self, members: int, width: int) -> None:
+        super().__init__()
+        self.shape = (members, 1, width)
+        self.weight = nn.Parameter(torch.ones(members * width))
+        self.bias = nn.Parameter(torch.zeros(members * width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[E, B, width]`` in and out."""
+        normed = nn.functional.layer_norm(x, self.shape[-1:])
+        return normed * self.weight.view(self.shape) + self.bias.view(self.shape)
+
+
+# Normalisations over `[B, C, 1]`, whose channels are the features of all networks.
+_OF_CHANNELS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, BatchRenorm)
+
+
+def _by_member(x: torch.Tensor, members: int) -> torch.Tensor:
+    """``[B, E * in]`` or ``[B, E * in, 1]`` as ``[E, B, in]``."""
+    return x.reshape(x.shape[0], members, -1).transpose(0, 1)
+
+
+def _channels(x: torch.Tensor) -> torch.Tensor:
+    """``[E, B, in]`` as ``[B, E * in, 1]``."""
+    return x.transpose(0, 1).reshape(x.shape[1], -1, 1)
 
 
 def _each_member(linear: nn.Conv1d, x: torch.Tensor) -> torch.Tensor:
-    """What a grouped convolution of width 1 computes, which is five times slower on a CPU: ``[B, E * in, 1]`` to
-    ``[B, E * out, 1]``. An input ``[B, in]`` of all members takes a single product.
+    """What a grouped convolution of width 1 computes, which is five times slower on a CPU: ``[E, B, in]`` to
+    ``[E, B, out]``. An input ``[B, in]`` of all members takes a single product.
     """
-    members, batch = linear.groups, x.shape[0]
+    members = linear.groups
     if x.ndim == 2:
-        return nn.functional.linear(x, linear.weight.squeeze(-1), linear.bias).unsqueeze(-1)
-    rows = x.reshape(batch, members, -1).transpose(0, 1)
-    weight = linear.weight.reshape(members, -1, rows.shape[-1]).transpose(1, 2)
+        return _by_member(nn.functional.linear(x, linear.weight.squeeze(-1), linear.bias), members)
+    weight = linear.weight.reshape(members, -1, x.shape[-1]).transpose(1, 2)
     bias = linear.bias.reshape(members, 1, -1)  # type: ignore[union-attr]
-    return torch.baddbmm(bias, rows, weight).transpose(0, 1).reshape(batch, -1, 1)
+    return torch.baddbmm(bias, x, weight)

@@ -322,10 +322,23 @@ def _mm(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return as_it_is
 
 
+def _bmm(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """A batch of products with a row, a column or a single inner entry, as :func:`_mm`."""
+    if left.shape[2] == 1:
+        return left * right
+    if right.shape[2] == 1:
+        return (left * right.transpose(1, 2)).sum(2, keepdim=True)
+    if left.shape[1] == 1:
+        return (left.transpose(1, 2) * right).sum(1, keepdim=True)
+    as_it_is: torch.Tensor = NotImplemented
+    return as_it_is
+
+
 _PRODUCTS: Mapping[Any, Callable[..., Any]] = {
     _aten.addmm.default: _addmm,
     _aten.baddbmm.default: _baddbmm,
     _aten.mm.default: _mm,
+    _aten.bmm.default: _bmm,
 }
 
 

@@ -31,6 +31,14 @@ POLICIES = {
         "pendulum/pendulum_sac_config.py", "serial", 10,
         {"policy": {"random_collect_size": 200, "learn": {"batch_size": 16}}},
     ),
+    "crossq": (
+        "pendulum/pendulum_crossq_config.py", "serial", 10,
+        {"policy": {"random_collect_size": 200, "learn": {"batch_size": 16}}},
+    ),
+    "redq": (
+        "pendulum/pendulum_redq_config.py", "serial", 50,
+        {"policy": {"random_collect_size": 200, "model": {"dropout": 0.1}, "learn": {"batch_size": 16}}},
+    ),
     "discrete_sac": (
         "cartpole/cartpole_discrete_sac_config.py", "serial", 10,
         {"policy": {"random_collect_size": 100, "learn": {"batch_size": 16}}},

@@ -27,7 +27,6 @@ cartpole_fqf_config = dict(
         learn=dict(
             update_per_collect=3,
             batch_size=64,
-            learning_rate=0.001,
             target_update_freq=100,
             learning_rate_fraction=0.0001,
             learning_rate_quantile=0.001,

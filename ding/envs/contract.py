@@ -255,6 +255,24 @@ def reward_misfit(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
     return f"reward of shape {shape}, expected {expected} as in env.reward_space"
 
 
+# Ends
+
+
+def check_end(terminated: object, truncated: object) -> None:
+    """Refuse what ends an episode by being there, such as the dict of flags by agent of another API.
+
+    Managers call this where one of the two is true.
+
+    Raises:
+        DataProblem: one is neither a bool nor a number, alone or in an array.
+    """
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if flag is not None and not isinstance(flag, _NUMBERS):
+            array = as_array(flag)
+            if array is None or array.dtype.kind not in "biuf" or array.size != 1:
+                raise DataProblem(f"{name} {reprlib.repr(flag)}, expected True or False")
+
+
 # Infos, and what is kept
 
 

@@ -44,6 +44,13 @@ class FQFPolicy(DQNPolicy):
 
     learn_rates = {"cur_lr_fraction_loss": "_fraction_optimizer", "cur_lr_quantile_loss": "_optimizer"}
 
+    @classmethod
+    def default_config(cls) -> EasyDict:
+        """The defaults without ``learn.learning_rate`` of DQN, which is not read here."""
+        cfg = super().default_config()
+        cfg.learn.pop("learning_rate", None)
+        return cfg
+
     def default_model(self) -> tuple[str, list[str]]:
         """``fqf`` of :mod:`ding.model.template.q_learning`."""
         return "fqf", ["ding.model.template.q_learning"]

@@ -101,7 +101,8 @@ class RewardModelPath(DataPath):
         self._taken_up = True
 
     def collect(self) -> None:
-        cfg = self.reward_model.cfg
+        # A model of the user's need not keep its config.
+        cfg = getattr(self.reward_model, "cfg", self._parts.cfg)
         cfg = cfg.get("reward_model", cfg)
         self._new_count = 0
         while True:

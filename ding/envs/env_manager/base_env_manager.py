@@ -12,7 +12,7 @@ import numpy as np
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.columns import Columns
 from ding.data.env_batch import is_abnormal, mark_truncated
-from ding.envs.contract import DataProblem, Obs, copied, own_info
+from ding.envs.contract import DataProblem, Obs, check_end, copied, own_info
 from ding.envs.env.state import check_all_wait, env_state, set_env_state
 from ding.envs.env.stepping import FastStep, RawStep, classic_step
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
@@ -239,6 +239,8 @@ class BaseEnvManager(AbstractEnvManager):
                 obs, reward, terminated, cut, info = steps[env_id].step(action)
                 if info:
                     info = infos[position] = own_info(info)
+                if terminated or cut:
+                    check_end(terminated, cut)
             except ENV_FAULTS as error:
                 obs, reward, terminated, cut, info = self._failed_step(env_id, error)
                 infos[position] = info

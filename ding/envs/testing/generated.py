@@ -66,6 +66,7 @@ BAD_FORMS = (
     "observation without a key",
     "observation with another key",
     *BAD_REWARDS,
+    "end by agent",
     "info of text",
 )
 """What no env may return. In an observation without keys, another dtype stands for the forms of keys."""
@@ -198,6 +199,9 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
             self._next_info(),
         )  # fmt: skip
         self.emitted.append(Emitted(*deepcopy(result)))
+        if self._is_bad("end"):
+            flags: Any = {"agent": False}
+            return result[:2] + (flags, *result[3:])
         return result
 
     @property

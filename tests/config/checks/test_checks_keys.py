@@ -15,7 +15,7 @@ from ding.config import (
     read_config_with_system,
 )
 from ding.config.checks.keys import check_keys
-from ding.policy import DQNPolicy, Policy, PPOPolicy
+from ding.policy import DQNPolicy, FQFPolicy, Policy, PPOPolicy
 from ding.utils import POLICY_REGISTRY, import_module
 
 import_module(["ding.policy"])
@@ -66,6 +66,8 @@ def test_a_key_that_a_shipped_policy_does_not_read_is_reported(name):
          "known key is policy.collect.discount_factor."),
         (PPOPolicy, {"learn": {"update_per_collect": 3}}, "policy.learn.update_per_collect=3: PPOPolicy does not read "
          "it; the nearest known key is policy.learn.epoch_per_collect."),
+        (FQFPolicy, {"learn": {"learning_rate": 3}}, "policy.learn.learning_rate=3: FQFPolicy does not read it; the "
+         "nearest known key is policy.learn.learning_rate_quantile."),
         (DQNPolicy, {"lern": {"batch_size": 3}}, "policy.lern={'batch_size': 3}: did you mean policy.learn?"),
         (DQNPolicy, {"mine": {"batch_size": 3}}, "policy.mine={'batch_size': 3}: DQNPolicy does not read it; the "
          "nearest known key is policy.noisy_net."),

@@ -3,13 +3,15 @@
 import json
 import shutil
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
+from easydict import EasyDict
 
 import ding
 from ding.config import ConfigValueError, UnknownKeyError, read_config
@@ -31,8 +33,9 @@ from ding.entry import (
     trex_collecting_data,
 )
 from ding.entry.serial.run_state import FILE_KIND, STATE, newest_good_snapshot
-from ding.reward_model import RndRewardModel, TrexRewardModel
-from ding.utils import read_file, save_file
+from ding.policy import DQNPolicy
+from ding.reward_model import BaseRewardModel, RndRewardModel, TrexRewardModel
+from ding.utils import REWARD_MODEL_REGISTRY, read_file, save_file
 from ding.utils.checkpoint import LEARNER, write_parts
 from tests.entry.serial.test_serial_exact_resume import digest_of
 
@@ -398,6 +401,51 @@ def test_a_model_of_the_users_does_not_keep_a_run_from_being_saved(caplog, monke
     assert snapshot.endswith("snapshot_16")
     serial_pipeline_reward_model_onpolicy(resumable("ppo_rnd", 16, snapshot), seed=3, max_train_iter=32)
     assert "holds no reward model" in caplog.text
+
+
+class Plain(BaseRewardModel):
+    """A model of a user's that keeps no config."""
+
+    config: ClassVar = {}
+    trainings: ClassVar[list[int]] = []
+
+    def __init__(self, config, device, tb_logger):
+        self.samples = []
+
+    def collect_data(self, data):
+        self.samples += [float(row["reward"]) for row in data]
+
+    def train(self):
+        self.trainings.append(len(self.samples))
+
+    def estimate(self, data):
+        changed = deepcopy(data)
+        for row in changed:
+            row["reward"] = row["reward"] * 0 + 5
+        return changed
+
+    def clear_data(self):
+        self.samples = []
+
+
+def test_a_model_of_the_users_needs_no_config(monkeypatch):
+    monkeypatch.setattr(Plain, "trainings", [])
+    REWARD_MODEL_REGISTRY.register("plain_rewards", Plain, force_overwrite=True)
+    main, create = config("dqn_rnd")
+    main.reward_model = create.reward_model = EasyDict(type="plain_rewards")
+    main.policy.collect.n_sample, main.policy.learn.batch_size, main.policy.learn.update_per_collect = 16, 8, 1
+    rewards = []
+    forward = DQNPolicy._forward_learn
+
+    def learn(self, data):
+        rewards.extend(float(row["reward"].sum()) for row in data)
+        return forward(self, data)
+
+    monkeypatch.setattr(DQNPolicy, "_forward_learn", learn)
+    main.policy.nstep = 1
+    serial_pipeline_reward_model_offpolicy((main, create), max_env_step=32)
+    assert set(Plain.trainings) == {16}
+    assert set(rewards) == {5.0}
 
 
 def test_the_models_of_a_family_are_checked():

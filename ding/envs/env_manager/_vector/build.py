@@ -13,7 +13,7 @@ from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from ding.data.env_batch import is_abnormal
-from ding.envs.contract import AnySpace, DataProblem, copied, is_array_space, obs_reader, own_info, scalar
+from ding.envs.contract import AnySpace, DataProblem, check_end, copied, is_array_space, obs_reader, own_info, scalar
 from ding.envs.env.action_parts import from_sample
 from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import DingEnvWrapper
@@ -136,6 +136,8 @@ class InContract(AnyWrapper):
                     obs, reward = of_abnormal(obs, reward, self._obs)
             elif info is None:
                 info = {}
+            if terminated or truncated:
+                check_end(terminated, truncated)
             paid = reward if type(reward) is float else scalar(reward)
             self._obs = obs = self._read(obs)
             return obs, paid, terminated, truncated, info

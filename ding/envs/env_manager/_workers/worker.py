@@ -25,6 +25,7 @@ from ding.data.env_batch import is_abnormal, mark_truncated
 from ding.envs.contract import (
     DataProblem,
     ReadObs,
+    check_end,
     fits_reward_space,
     obs_reader,
     own_info,
@@ -313,6 +314,8 @@ class EnvWorker:
             obs, reward = of_abnormal(obs, reward, None)
             flags = Flag.NO_OBS if obs is None else 0
         done = terminated or truncated
+        if done:
+            check_end(terminated, truncated)
         cut = bool(truncated and not terminated)
         if stepper.return_form is not None:
             self._returns[env_id] += scalar(reward)
@@ -332,6 +335,8 @@ class EnvWorker:
     def _object_step(self, env_id: int, timestep: Iterable[Any]) -> Result:
         flags = Flag.PAYLOAD | Flag.OBJECT
         obs, reward, done, info = timestep
+        if done:
+            check_end(done, None)
         info = own_info(info) if info else {}
         if not (obs is None and is_abnormal(info)):
             obs = self._readers[env_id](obs)

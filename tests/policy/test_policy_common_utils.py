@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from ding.data import BaseEnvTimestep, TimestepBatch, TransitionBatch
 from ding.policy import (
     PolicyDataError,
+    PPOPolicy,
     default_preprocess_learn,
     set_noise_mode,
     single_env_forward_wrapper,
     single_env_forward_wrapper_ttorch,
 )
 from ding.policy.common_utils import network_columns, transition_done
+from ding.utils import deep_merge_dicts
 
 
 def _samples(size: int, n: int = 1, **extra) -> list[dict]:
@@ -216,3 +218,41 @@ def test_network_columns_of_lists_texts_and_keys_that_are_not_collated():
     shared = network_columns({"collate_ignore_a": np.zeros((2, 3)), "collate_ignore_n": {"k": np.arange(2)}}, "cpu")
     assert [row.shape for row in shared["collate_ignore_a"]] == [(3,), (3,)]
     assert shared["collate_ignore_n"] == [{"k": 0}, {"k": 1}]
+
+
+def test_an_axis_of_the_only_action_stays():
+    columns = TransitionBatch(
+        {
+            "obs": torch.zeros(3, 2),
+            "action": torch.zeros(3, 1, dtype=torch.int64),
+            "logit": torch.zeros(3, 1),
+            "reward": torch.zeros(3, 1),
+        }
+    )
+    batch = default_preprocess_learn(columns)
+    assert {key: tuple(batch[key].shape) for key in ("action", "logit", "reward")} == {
+        "action": (3,),
+        "logit": (3, 1),
+        "reward": (3,),
+    }
+
+
+def test_ppo_learns_where_there_is_one_action():
+    model = {"obs_shape": 2, "action_shape": 1, "action_space": "discrete"}
+    user = {"action_space": "discrete", "model": model, "learn": {"epoch_per_collect": 1, "batch_size": 4}}
+    policy = PPOPolicy(deep_merge_dicts(PPOPolicy.default_config(), user))
+    rows = {env: torch.randn(2) for env in range(4)}
+    outputs = policy.collect_mode.forward(rows)
+    samples = [
+        {
+            "obs": rows[env],
+            "next_obs": rows[env],
+            **output,
+            "reward": torch.ones(1),
+            "done": False,
+            "traj_flag": True,
+            "adv": torch.ones(()),
+        }
+        for env, output in outputs.items()
+    ]
+    assert np.isfinite(policy.learn_mode.forward(samples)[0]["total_loss"])

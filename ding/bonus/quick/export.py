@@ -132,10 +132,14 @@ def _agree(found: Named, wanted: Named) -> bool:
     if [name for name, _ in found] != [name for name, _ in wanted]:
         return False
     pairs = [(left.reshape(_ROWS, -1), right.reshape(_ROWS, -1)) for (_, left), (_, right) in zip(found, wanted)]
-    return all(
-        left.shape == right.shape and bool(np.allclose(left, right, rtol=_TOLERANCE, atol=_TOLERANCE))
-        for left, right in pairs
-    )
+    return all(left.shape == right.shape and _are_close(left, right) for left, right in pairs)
+
+
+def _are_close(left: np.ndarray, right: np.ndarray) -> bool:
+    # An action space may be of float16.
+    roundings = [2 * float(np.finfo(array.dtype).eps) for array in (left, right) if array.dtype.kind == "f"]
+    tolerance = max(_TOLERANCE, *roundings) if roundings else _TOLERANCE
+    return bool(np.allclose(left, right, rtol=tolerance, atol=tolerance))
 
 
 def _torchscript(module: nn.Module, form: ObsForm, obs: Any, path: Path) -> Named:

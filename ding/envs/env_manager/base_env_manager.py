@@ -261,8 +261,7 @@ class BaseEnvManager(AbstractEnvManager):
         self._ready = EnvBatch.unchecked(batch.env_ids, columns)
         done, truncated = np.zeros((2, len(env_ids)), dtype=np.bool_)
         if ends:
-            done[ends] = True
-            truncated[cuts] = True
+            done[ends], truncated[cuts] = True, True
         column = returns.astype(np.float32)
         if returns.ndim == 1:
             self._returns[batch.env_ids] += returns

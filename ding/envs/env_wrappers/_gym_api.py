@@ -186,6 +186,8 @@ def split_reset(result: object, space: Any = None) -> tuple[Any, dict[str, Any]]
         space: observation space, which tells an observation of two parts, of which the second is a dict, from the pair
             of an observation and an info.
     """
+    if isinstance(result, tuple) and len(result) == 2 and result[1] is None:
+        return result[0], {}  # no part of an observation is None
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
         parts = getattr(space, "spaces", None)
         inner = getattr(parts[1], "spaces", None) if isinstance(parts, (tuple, list)) and len(parts) == 2 else None

@@ -169,7 +169,7 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
         self._obs: Any = None
         self._info: dict[Any, Any] = {}
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         """Start the next episode."""
         super().reset(seed=seed)
         self.seeds.append(seed)
@@ -178,7 +178,7 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
         self._episode += 1
         self._t = 0
         self._history = 0
-        return self._next_obs(), {}
+        return self._next_obs(), None if self.description.info_form == "none" else {}
 
     def step(self, action: object) -> tuple[Any, Any, bool, bool, Any]:
         """Do one step.

@@ -6,6 +6,7 @@ import torch
 from easydict import EasyDict
 from torch import nn
 
+from ding.config.errors import ModelConfigError
 from ding.model.common.encoder import encode
 from ding.model.common.head import PopArtVHead, layer_stack
 from ding.model.common.shapes import Observation
@@ -46,6 +47,9 @@ class PPOFModel(VAC):
 
     Arguments:
         popart_head: normalise the value by PopArt (arXiv:1809.04474).
+
+    Raises:
+        ModelConfigError: ``action_shape`` has several discrete actions.
     """
 
     _discrete_head_cls = DiscretePolicyHead
@@ -54,6 +58,10 @@ class PPOFModel(VAC):
         if popart_head:
             self._critic_head_cls = _popart_head
         super().__init__(*args, **kwargs)
+        if self.multi_head:
+            raise ModelConfigError(
+                "policy.model.action_shape: PPOF has one discrete action, expected an int; policy 'ppo' takes several"
+            )
 
     def compute_actor(self, x: Observation) -> Tree:
         """Observation ``[B, *obs_shape]`` to logits ``[B, N]``, or a tree with ``mu`` and ``sigma`` ``[B, D]``, or with

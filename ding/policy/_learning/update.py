@@ -58,6 +58,8 @@ _SKIPPED = {True: _BUFFER_FIELDS, False: (*_BUFFER_FIELDS, "IS")}
 # What a network sees. They keep a feature axis of size one; of any other field `[B, 1]` is the same as `[B]`.
 _OBSERVATIONS = frozenset({"obs", "next_obs", "next_obs_1"})
 _ALWAYS_FLAT = frozenset({"value", "adv", "return", "done", "value_gamma", "priority_IS", "IS"})
+# With an entry for each discrete action, of which there may be only one.
+_BY_ACTION = frozenset({"logit", "action_mask"})
 # Fields ``[B, A, ...]`` of a policy for A agents.
 _OF_AGENTS = frozenset({"action", "value", "adv"})
 _WHOLE_EPISODES = (
@@ -308,7 +310,7 @@ def default_preprocess_learn(
         else:
             batch[key] = (network_columns if seen else _nested_tensors)(value, device)
     discrete = getattr(batch.get("action"), "dtype", None) is torch.int64
-    flat = batch.keys() - _OBSERVATIONS if discrete else batch.keys() & _ALWAYS_FLAT
+    flat = batch.keys() - _OBSERVATIONS - _BY_ACTION if discrete else batch.keys() & _ALWAYS_FLAT
     if agent_axis:
         flat = flat - _OF_AGENTS
         batch |= {key: one.unsqueeze(1) for key in _OF_AGENTS & batch.keys() if (one := batch[key]).ndim == 1}

@@ -98,7 +98,9 @@ class DDPGPolicy(Policy):
 
     def _init_learn(self) -> None:
         learn, model = self._cfg.learn, self._model
-        self._gamma, self._nstep = float(learn.discount_factor), int(self._cfg.get("nstep", 1))
+        self._gamma = float(learn.discount_factor)
+        # Of a subclass whose samples have it (D4PG); of others nobody reads the key.
+        self._nstep = int(self._cfg.nstep) if "nstep" in self.default_config() else 1
         self._optimizer_actor = clipping_adam(model.actor.parameters(), learn, lr=learn.learning_rate_actor)
         self._optimizer_critic = clipping_adam(model.critic.parameters(), learn, lr=learn.learning_rate_critic)
         self._turns = actor_turns(self._optimizer_critic, learn.actor_update_freq)

@@ -275,3 +275,14 @@ def test_first_learn_steps_of_several_agents(case):
     assert results[0]["priority"] == pytest.approx(priority, rel=1e-4)
     assert _sizes(policy, "model") == pytest.approx(total, rel=1e-5)
     assert _sizes(policy, "target_model") == pytest.approx(target_total, rel=1e-5)
+
+
+@pytest.mark.parametrize("cls", [DDPGPolicy, TD3Policy])
+def test_a_key_that_the_policy_does_not_read_changes_nothing(cls):
+    model = {"obs_shape": 4, "action_shape": 2, "action_space": "regression"}
+    results = []
+    for user in ({"model": model}, {"model": model, "nstep": 3}):
+        torch.manual_seed(0)
+        policy = cls(deep_merge_dicts(cls.default_config(), user), enable_field=["learn"])
+        results.append(policy.learn_mode.forward(samples("continuous", 1, 0.99))["critic_loss"])
+    assert results[0] == results[1]

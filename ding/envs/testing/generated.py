@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import gymnasium
 import numpy as np
@@ -200,8 +200,7 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
         )  # fmt: skip
         self.emitted.append(Emitted(*deepcopy(result)))
         if self._is_bad("end"):
-            flags: Any = {"agent": False}
-            return result[:2] + (flags, *result[3:])
+            return (*result[:2], cast(bool, {"agent": False}), *result[3:])
         return result
 
     @property

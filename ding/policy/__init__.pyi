@@ -57,6 +57,7 @@ from ding.policy.command_mode_policy_instance import (
 from ding.policy.command_mode_policy_instance import PPOOffCommandModePolicy as PPOOffCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOPGCommandModePolicy as PPOPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import PPOSTDIMCommandModePolicy as PPOSTDIMCommandModePolicy
+from ding.policy.command_mode_policy_instance import PQNCommandModePolicy as PQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import PromptAWRCommandModePolicy as PromptAWRCommandModePolicy
 from ding.policy.command_mode_policy_instance import PromptPGCommandModePolicy as PromptPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import QMIXCommandModePolicy as QMIXCommandModePolicy
@@ -79,6 +80,7 @@ from ding.policy.command_mode_policy_instance import TD3BCCommandModePolicy as T
 from ding.policy.command_mode_policy_instance import TD3CommandModePolicy as TD3CommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3VAECommandModePolicy as TD3VAECommandModePolicy
 from ding.policy.command_mode_policy_instance import TQCCommandModePolicy as TQCCommandModePolicy
+from ding.policy.command_mode_policy_instance import TRPOCommandModePolicy as TRPOCommandModePolicy
 from ding.policy.command_mode_policy_instance import WQMIXCommandModePolicy as WQMIXCommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
@@ -130,6 +132,7 @@ from ding.policy.ppo import PPOPolicy as PPOPolicy
 from ding.policy.ppo import PPOSTDIMPolicy as PPOSTDIMPolicy
 from ding.policy.ppof import PPOFPolicy as PPOFPolicy
 from ding.policy.ppof_command import PPOFCommandModePolicy as PPOFCommandModePolicy
+from ding.policy.pqn import PQNPolicy as PQNPolicy
 from ding.policy.prompt_awr import PromptAWRPolicy as PromptAWRPolicy
 from ding.policy.prompt_pg import PromptPGPolicy as PromptPGPolicy
 from ding.policy.qgpo import QGPOPolicy as QGPOPolicy
@@ -151,6 +154,7 @@ from ding.policy.td3 import TD3Policy as TD3Policy
 from ding.policy.td3_bc import TD3BCPolicy as TD3BCPolicy
 from ding.policy.td3_vae import TD3VAEPolicy as TD3VAEPolicy
 from ding.policy.tqc import TQCPolicy as TQCPolicy
+from ding.policy.trpo import TRPOPolicy as TRPOPolicy
 from ding.policy.wqmix import WQMIXPolicy as WQMIXPolicy
 from ding.rl_utils.exploration import get_epsilon_greedy_fn as get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY as POLICY_REGISTRY

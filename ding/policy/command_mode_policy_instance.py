@@ -47,6 +47,7 @@ from ding.policy.pg import PGPolicy
 from ding.policy.plan_diffuser import PDPolicy
 from ding.policy.ppg import PPGOffPolicy, PPGPolicy
 from ding.policy.ppo import PPOOffPolicy, PPOPGPolicy, PPOPolicy, PPOSTDIMPolicy
+from ding.policy.pqn import PQNPolicy
 from ding.policy.prompt_awr import PromptAWRPolicy
 from ding.policy.prompt_pg import PromptPGPolicy
 from ding.policy.qmix import QMIXPolicy
@@ -65,6 +66,7 @@ from ding.policy.td3 import TD3Policy
 from ding.policy.td3_bc import TD3BCPolicy
 from ding.policy.td3_vae import TD3VAEPolicy
 from ding.policy.tqc import TQCPolicy
+from ding.policy.trpo import TRPOPolicy
 from ding.policy.wqmix import WQMIXPolicy
 from ding.utils import POLICY_REGISTRY
 
@@ -76,6 +78,7 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "pg_command": ("PGCommandModePolicy", PGPolicy),
         "a2c_command": ("A2CCommandModePolicy", A2CPolicy),
         "ppo_command": ("PPOCommandModePolicy", PPOPolicy),
+        "trpo_command": ("TRPOCommandModePolicy", TRPOPolicy),
         "ppo_pg_command": ("PPOPGCommandModePolicy", PPOPGPolicy),
         "ppo_offpolicy_command": ("PPOOffCommandModePolicy", PPOOffPolicy),
         "ppo_stdim_command": ("PPOSTDIMCommandModePolicy", PPOSTDIMPolicy),
@@ -121,6 +124,7 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "rainbow_command": ("RainbowDQNCommandModePolicy", RainbowDQNPolicy),
         "sql_command": ("SQLCommandModePolicy", SQLPolicy),
         "mdqn_command": ("MDQNCommandModePolicy", MDQNPolicy),
+        "pqn_command": ("PQNCommandModePolicy", PQNPolicy),
         "r2d2_command": ("R2D2CommandModePolicy", R2D2Policy),
         "r2d2_gtrxl_command": ("R2D2GTrXLCommandModePolicy", R2D2GTrXLPolicy),
         "bdq_command": ("BDQCommandModePolicy", BDQPolicy),

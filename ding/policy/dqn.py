@@ -6,25 +6,24 @@ from typing import Any
 
 import torch
 
-from ding.data import EnvBatch, batched
+from ding.data import batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
+from ding.policy._acting.eps_greedy import EpsGreedyPolicy
 from ding.policy._learning.contrast import ContrastParts
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.q_values import QLoss, greedy, heads_of, mean_of, of_action
 from ding.policy._learning.target_update import num_steps, target_network
-from ding.policy.base_policy import Policy
-from ding.policy.common_utils import transition_of
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
-from ding.torch_utils.network.nn_module import renew_noise, set_noise_mode
+from ding.torch_utils.network.nn_module import renew_noise
 from ding.utils import POLICY_REGISTRY
 
 log = logging.getLogger(__name__)
 
 
 @POLICY_REGISTRY.register("dqn")
-class DQNPolicy(Policy):
+class DQNPolicy(EpsGreedyPolicy):
     """Deep Q-learning with double Q, n-step returns, priorities and, by the model, dueling heads and noisy nets.
 
     Mnih et al. 2015 (DQN), van Hasselt et al. 2016 (double Q, arXiv:1509.06461), Wang et al. 2016 (dueling,
@@ -83,12 +82,7 @@ class DQNPolicy(Policy):
         },
     }
 
-    _keeps_outputs = False
     learn_state = {"model": "_learn_model", "target_model": "_target_model", "optimizer": "_optimizer"}
-
-    def default_model(self) -> tuple[str, list[str]]:
-        """``dqn`` of :mod:`ding.model.template.q_learning`."""
-        return "dqn", ["ding.model.template.q_learning"]
 
     def _init_learn(self) -> None:
         cfg = self._cfg
@@ -184,22 +178,7 @@ class DQNPolicy(Policy):
     def _init_collect(self) -> None:
         self._unroll_len = self._cfg.collect.unroll_len
         self._gamma, self._nstep = float(self._cfg.discount_factor), self._cfg.nstep
-        self._collect_model = model_wrap(
-            self._model, wrapper_name="eps_greedy_sample", reference_numerics=self._reference_numerics
-        )
-        self._collect_model.reset()
-
-    @batched
-    def _forward_collect(self, data: EnvBatch, eps: float) -> EnvBatch:  # type: ignore[override]
-        """Epsilon-greedy actions: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
-        if self._cfg.noisy_net:
-            set_noise_mode(self._model, True)
-        return self._act(self._collect_model, data, eps=eps)
-
-    @batched
-    def _process_transition(self, obs: object, policy_output: Any, timestep: Any) -> dict[str, Any]:
-        """``obs, next_obs, action, reward, done``, for one environment or for columns of N."""
-        return transition_of(obs, policy_output, timestep, time_limit_is_end=self._reference_numerics)
+        self._init_acting()
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
@@ -208,17 +187,6 @@ class DQNPolicy(Policy):
             transitions, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics
         )
         return get_train_sample(samples, self._unroll_len)
-
-    def _init_eval(self) -> None:
-        self._eval_model = model_wrap(self._model, wrapper_name="argmax_sample")
-        self._eval_model.reset()
-
-    @batched
-    def _forward_eval(self, data: EnvBatch) -> EnvBatch:  # type: ignore[override]
-        """Greedy actions: ``logit`` float32 ``[N, actions]`` and ``action`` int64 ``[N, 1]``."""
-        if self._cfg.noisy_net:
-            set_noise_mode(self._model, False)
-        return self._act(self._eval_model, data)
 
 
 @POLICY_REGISTRY.register("dqn_stdim")

@@ -16,6 +16,7 @@ from ding.policy._learning.contrast import ContrastParts
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.ppo_parameters import init_ppo_parameters, pretrained_copy
 from ding.policy._learning.ppo_settings import PPOSettings as PPOSettings
+from ding.policy._learning.ppo_settings import moved_means
 from ding.policy._learning.q_values import weighted
 from ding.policy._learning.value_norm import ValueNormPolicy
 from ding.policy._samples.histories import Network
@@ -73,6 +74,8 @@ def surrogate_of(logit: Any, batch: Mapping[str, Any], adv: torch.Tensor, settin
         batch: ``obs, action, logit`` (of the policy that collected); optional ``weight, logit_pretrained``.
         adv: ``[B]`` (``[B, agents]``).
     """
+    if settings.rpo_alpha:
+        logit = moved_means(logit, settings.rpo_alpha)
     return surrogate_loss(
         logit, batch["logit"], batch["action"], adv, batch.get("weight"), settings.clip_ratio, settings.dual_clip,
         dual_clip_both_signs=settings.reference_numerics,
@@ -159,6 +162,8 @@ class PPOPolicy(ValueNormPolicy):
             "clip_ratio": 0.2,
             # (float or None) Bound of the loss of very bad samples, above 1.
             "dual_clip": None,
+            # (float) Uniform noise on the means of continuous actions in an update (RPO, arXiv:2212.07536).
+            "rpo_alpha": 0.0,
             # (bool) Whether advantages are normalised in each minibatch.
             "adv_norm": True,
             # (bool) Whether values are learned in units of the returns' standard deviation.
@@ -175,8 +180,8 @@ class PPOPolicy(ValueNormPolicy):
             # (str or None) File of a pretrained policy to stay near to.
             "pretrained_model_path": None,
         },
-        "collect": {"unroll_len": 1, "discount_factor": 0.99, "gae_lambda": 0.95},
-        "eval": {},
+        "collect": {"unroll_len": 1, "discount_factor": 0.99, "gae_lambda": 0.95, "env_num": None},
+        "eval": {"env_num": None},
     }
 
     #: What a minibatch holds, and what is logged of it.
@@ -199,7 +204,8 @@ class PPOPolicy(ValueNormPolicy):
         cfg = self._cfg
         if self._priority or self._priority_IS_weight:
             raise PolicyUsageError("policy.priority: PPO learns from all samples alike; leave it and its weights False")
-        self._samplers()
+        if "multinomial_sample" in self._samplers() and cfg.learn.rpo_alpha:
+            raise PolicyConfigError("policy.learn.rpo_alpha: discrete actions have no means to move; leave it 0")
         if cfg.learn.ppo_param_init:
             self._init_parameters()
         self._optimizer = self._make_optimizer()

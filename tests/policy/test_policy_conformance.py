@@ -43,6 +43,7 @@ from ding.policy import (
     PPOPGPolicy,
     PPOPolicy,
     PPOSTDIMPolicy,
+    PQNPolicy,
     QRDQNPolicy,
     R2D2CollectTrajPolicy,
     R2D2GTrXLPolicy,
@@ -57,6 +58,7 @@ from ding.policy import (
     TD3BCPolicy,
     TD3Policy,
     TQCPolicy,
+    TRPOPolicy,
 )
 from ding.policy.edac import diversity_loss
 from ding.utils import deep_merge_dicts, set_pkg_seed
@@ -111,6 +113,8 @@ CASES = {
     "sqn": (SQNPolicy, {}, {"eps": 0.4}),
     "sql": (SQLPolicy, {}, {"eps": 0.4}),
     "mdqn": (MDQNPolicy, {}, {"eps": 0.4}),
+    "pqn": (PQNPolicy, {"learn": {"epoch_per_collect": 2, "batch_size": 7}}, {"eps": 0.4}),
+    "pqn-multi-discrete": (PQNPolicy, MULTI_DISCRETE, {"eps": 0.4}),
     "r2d2": (R2D2Policy, R2D2, {"eps": 0.4}),
     "r2d2-reference": (R2D2Policy, {**R2D2, "reference_numerics": True}, {"eps": 0.4}),
     "bc": (BehaviourCloningPolicy, {}, {"eps": 0.4}),
@@ -136,7 +140,12 @@ CASES = {
     ),
     "ppo-stdim-lstm": (PPOSTDIMPolicy, MEMORY, {}),
     "ppo-continuous": (PPOPolicy, {"learn": {"epoch_per_collect": 2}, **CONTINUOUS}, {}),
+    "ppo-rpo": (PPOPolicy, {"learn": {"epoch_per_collect": 2, "rpo_alpha": 0.5}, **CONTINUOUS}, {}),
     "ppo-hybrid": (PPOPolicy, {"learn": {"epoch_per_collect": 2}, **HYBRID}, {}),
+    "trpo": (TRPOPolicy, {"learn": {"batch_size": 7}}, {}),
+    "trpo-continuous": (TRPOPolicy, CONTINUOUS, {}),
+    "trpo-hybrid": (TRPOPolicy, HYBRID, {}),
+    "trpo-multi-discrete": (TRPOPolicy, MULTI_DISCRETE, {}),
     "ppo-offpolicy": (PPOOffPolicy, {}, {}),
     "ppo-offpolicy-nstep": (PPOOffPolicy, {"nstep_return": True}, {}),
     "ppo-offpolicy-hybrid": (PPOOffPolicy, HYBRID, {}),
@@ -456,7 +465,8 @@ COMPILED = (
     *("dqn", "dqn-nstep", "dqn-noisy", "bdq", "c51", "qrdqn", "discrete-cql", "iqn", "rainbow", "sql", "mdqn", "dqfd"),
     *("ddpg", "ddpg-hybrid", "td3", "d4pg", "td3-bc", "cql", "edac", "iql", "sac", "discrete-sac"),
     *("ppo", "ppo-stored-adv", "ppo-continuous", "ppo-hybrid", "ppo-multi-discrete", "a2c", "a2c-continuous"),
-    *("r2d2", "r2d3", "sac-simba", "tqc", "redq", "droq", "crossq", "ppo-lstm", "ppo-gru-continuous"),
+    *("r2d2", "r2d3", "sac-simba", "tqc", "redq", "droq", "crossq", "pqn"),
+    *("ppo-lstm", "ppo-gru-continuous", "ppo-rpo", "trpo"),
 )
 
 

@@ -19,8 +19,8 @@ from ding.utils import POLICY_REGISTRY, did_you_mean
 # Types of this package whose config follows from the env; the others need more than that: data sets, demonstrations,
 # several agents, numbers for a recurrent network, ...
 GENERATED = (
-    *("a2c", "c51", "crossq", "ddpg", "dqn", "dqn_stdim", "droq", "fqf", "iqn", "mdqn", "ppo", "ppo_offpolicy", "ppof"),
-    *("qrdqn", "rainbow", "redq", "sac", "sql", "td3", "tqc"),
+    *("a2c", "c51", "crossq", "ddpg", "dqn", "dqn_stdim", "droq", "fqf", "iqn", "mdqn", "ppo", "ppo_offpolicy"),
+    *("ppof", "pqn", "qrdqn", "rainbow", "redq", "sac", "sql", "td3", "tqc", "trpo"),
 )
 # Without a config of the env: train iterations between two evaluations.
 _EVAL_FREQ = 200

@@ -1,7 +1,7 @@
 """Acting by a distribution over actions, as all policy-gradient algorithms do."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from ding.policy.base_policy import Policy
 from ding.policy.common_utils import transition_of
 from ding.policy.errors import PolicyConfigError
 from ding.utils.names import did_you_mean
-from ding.utils.rows import minibatch_rows, take, take_rows
+from ding.utils.rows import take
 
 # How to draw an action, and how to take the most likely one.
 _SAMPLERS = {
@@ -71,7 +71,7 @@ class StochasticPolicy(Policy):
         return self._model
 
     @functools.cached_property
-    def _histories(self) -> Histories | None:
+    def _histories(self) -> Histories | None:  # type: ignore[override]
         """How a recurrent network learns; None without ``policy.recurrent``.
 
         Raises:
@@ -156,18 +156,6 @@ class StochasticPolicy(Policy):
     def _actor_critic(self, obs: Any) -> dict[str, Any]:
         output: dict[str, Any] = self._model(obs, mode="compute_actor_critic")
         return output
-
-    def _run_minibatches(self, batch: Mapping[str, Any], fields: Sequence[str], size: int) -> list[dict[str, float]]:
-        """An update on each of the shuffled minibatches of ``size`` rows, of a recurrent network in whole sequences;
-        returns what each is logged with.
-        """
-        kept = {key: batch[key] for key in fields if key in batch}
-        if self._histories is not None:
-            kept, size = self._histories.sequences(batch, kept), self._histories.minibatch_size(size)
-        parts = minibatch_rows(kept, size)
-        rows = np.concatenate(parts)
-        shuffled = {key: take_rows(column, rows, key) for key, column in kept.items()}
-        return self._compiled_updates.run(shuffled, [{}] * len(parts), joins=self._histories is None)
 
     def _with_advantages(self, transitions: Samples, value_scale: float = 1.0) -> TransitionBatch:
         """The transitions of segments, as columns, with ``adv`` and ``traj_flag``."""

@@ -144,3 +144,12 @@ def gather_rows(rows: torch.Tensor) -> torch.Tensor:
     parts = [torch.empty_like(rows) for _ in range(get_world_size())]
     dist.all_gather(parts, rows.contiguous())
     return torch.cat(parts)
+
+
+def mean_of_ranks(values: torch.Tensor) -> torch.Tensor:
+    """Return the mean over all ranks, the same on each; ``values`` as they are in a single process."""
+    if get_world_size() == 1:
+        return values
+    total = values.contiguous().clone()
+    dist.all_reduce(total)
+    return total / get_world_size()

@@ -3,6 +3,24 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import torch
+
+from ding.policy.errors import PolicyConfigError
+
+
+def moved_means(logit: Any, alpha: float) -> dict[str, Any]:
+    """Return the output of a policy with uniform noise in ``[-alpha, alpha]`` added to the means of its actions.
+
+    Raises:
+        PolicyConfigError: it has no means.
+    """
+    if isinstance(logit, Mapping) and "action_args" in logit:
+        return {**logit, "action_args": moved_means(logit["action_args"], alpha)}
+    if not isinstance(logit, Mapping) or "mu" not in logit:
+        raise PolicyConfigError(f"policy.learn.rpo_alpha={alpha}: only continuous actions have means to move")
+    mu = logit["mu"]
+    return {**logit, "mu": mu + alpha * (2 * torch.rand_like(mu) - 1)}
+
 
 class PPOSettings(NamedTuple):
     """The constants of :func:`ding.policy.ppo.ppo_loss`."""
@@ -16,6 +34,8 @@ class PPOSettings(NamedTuple):
     kl_beta: float = 0.0
     kl_type: str = "k1"
     adv_norm: bool = False
+    #: Means of continuous actions move by uniform noise in ``[-rpo_alpha, rpo_alpha]`` (RPO, arXiv:2212.07536).
+    rpo_alpha: float = 0.0
     #: As DI-engine: forbidden actions stay in the distributions, dual clip of both signs of continuous actions.
     reference_numerics: bool = False
 

@@ -33,8 +33,10 @@ from ding.torch_utils.graph.recordable_optimizer import RecordableOptimizer, rec
 from ding.torch_utils.graph.recording import current_recording
 from ding.torch_utils.network.nn_module import renew_noise
 from ding.utils.data import default_collate
+from ding.utils.rows import minibatch_rows, take_rows
 
 if TYPE_CHECKING:
+    from ding.policy._samples.histories import Histories
     from ding.policy.compiled_updates import CompiledUpdates
 
 _Name = TypeVar("_Name")
@@ -95,6 +97,8 @@ class Learning:
     _gives_priorities: bool | None = None
     #: Networks whose noise is drawn before each update.
     _noisy_networks: Sequence[torch.nn.Module] = ()
+    #: How a recurrent network learns from the steps of a collection; None for others.
+    _histories: Histories | None = None
 
     @batched
     def _learn(self, data: Samples, num_updates: int = 1, options: Sequence[Mapping[str, Any]] | None = None) -> Logs:
@@ -191,6 +195,18 @@ class Learning:
 
     #: Returns the keyword arguments of each of the next updates, such as whether the actor has its turn.
     _turns: Callable[[int], Sequence[Mapping[str, Any]]] | None = None
+
+    def _run_minibatches(self, batch: Mapping[str, Any], fields: Sequence[str], size: int) -> list[dict[str, float]]:
+        """An update on each of the shuffled minibatches of ``size`` rows, of a recurrent network in whole sequences;
+        returns what each is logged with.
+        """
+        kept = {key: batch[key] for key in fields if key in batch}
+        if self._histories is not None:
+            kept, size = self._histories.sequences(batch, kept), self._histories.minibatch_size(size)
+        parts = minibatch_rows(kept, size)
+        rows = np.concatenate(parts)
+        shuffled = {key: take_rows(column, rows, key) for key, column in kept.items()}
+        return self._compiled_updates.run(shuffled, [{}] * len(parts), joins=self._histories is None)
 
     def _may_join_updates(self) -> bool:
         """Whether an update changes nothing that the batch of the next one depends on."""

@@ -27,6 +27,12 @@ def with_returns(batch: TransitionBatch, gamma: float) -> TransitionBatch:
     return batch.with_columns(**{"return": backward_sums(reward, factor)})
 
 
+def with_ends(batch: TransitionBatch) -> TransitionBatch:
+    """The segments with ``traj_flag``, bool ``[N]``, which is True where an episode is done or a segment ends."""
+    done = np.array(batch.columns["done"], dtype=bool)
+    return batch.with_columns(traj_flag=done | _last_rows(batch).numpy())
+
+
 def with_advantages(
     batch: TransitionBatch,
     values_after: Callable[[Mapping[str, Any], np.ndarray], torch.Tensor],

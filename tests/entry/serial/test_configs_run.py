@@ -17,10 +17,22 @@ from ding.entry import (
 from ding.policy import get_policy_cls
 
 FOLDER = Path(ding.__file__).parents[1] / "configs"
-VALUE_BASED = ("bdq", "c51", "fqf", "iqn", "mdqn", "qrdqn", "r2d2", "r2d2_gtrxl", "rainbow", "sql", "sqn")
-CARTPOLE = (*VALUE_BASED, "a2c", "acer", "impala", "pg", "ppg", "ppg_onpolicy", "ppo", "ppo_offpolicy", "ppo_pg")
+VALUE_BASED = ("bdq", "c51", "fqf", "iqn", "mdqn", "pqn", "qrdqn", "r2d2", "r2d2_gtrxl", "rainbow", "sql", "sqn")
+CARTPOLE = (
+    *VALUE_BASED,
+    "a2c",
+    "acer",
+    "impala",
+    "pg",
+    "ppg",
+    "ppg_onpolicy",
+    "ppo",
+    "ppo_offpolicy",
+    "ppo_pg",
+    "trpo",
+)
 NAMES = [f"cartpole_{name}" for name in CARTPOLE]
-OTHERS = ["acrobot_ppo", "maze_ppo_plr", "pendulum_bdq", "pendulum_ppo", "duel_ppo_league"]
+OTHERS = ["acrobot_ppo", "maze_ppo_plr", "t_maze_ppo_lstm", "pendulum_bdq", "pendulum_ppo", "duel_ppo_league"]
 BOX2D = ["lunarlander_ppo", "lunarlander_ppo_continuous"]
 PACKAGES = {"lunarlander": "Box2D", "minigrid": "minigrid", "pong": "ale_py"}
 COOPERATIVE = [f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "happo", "madqn", "mappo", "qtran", "wqmix")]
@@ -54,7 +66,7 @@ def run(name: str, short: bool = False, **limits: int) -> dict:
     return json.loads(Path("e/result.json").read_text())
 
 
-@pytest.mark.parametrize("name", [*NAMES, *OTHERS[:3], *COOPERATIVE[:1]])
+@pytest.mark.parametrize("name", [*NAMES, *OTHERS[:4], *COOPERATIVE[:1]])
 def test_some_passes(name):
     # R2D2 needs 8 sequences, of 42 steps or 13, before it learns.
     limit = 400 if name == "cartpole_r2d2" else 200

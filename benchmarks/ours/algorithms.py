@@ -28,8 +28,9 @@ from ding_parts import OWN, Parts, Task, buffer_entry, check_import, env_class, 
 from easydict import EasyDict
 
 ENVS = 8
-ON_POLICY = ("ppo", "a2c")
+ON_POLICY = ("ppo", "a2c", "pqn")
 VALUE_BASED = ("c51", "qrdqn")
+EXPLORING = (*VALUE_BASED, "pqn")
 
 
 def config(args: argparse.Namespace) -> tuple[EasyDict, EasyDict]:
@@ -61,6 +62,16 @@ def ppo(args: argparse.Namespace) -> dict[str, Any]:
         "action_space": "discrete",
         "model": actor_critic(action_space="discrete"),
         "learn": learn,
+        "collect": {"n_sample": PPO_STEPS * ENVS},
+    }
+
+
+def pqn(args: argparse.Namespace) -> dict[str, Any]:
+    """The collections and updates of PPO."""
+    sizes = {"encoder_hidden_size_list": list(ACTOR_CRITIC_HIDDEN), "head_layer_num": 0}
+    return {
+        "model": {"obs_shape": 4, "action_shape": 2, **sizes},
+        "learn": {"epoch_per_collect": PPO_EPOCHS, "batch_size": PPO_MINIBATCH},
         "collect": {"n_sample": PPO_STEPS * ENVS},
     }
 
@@ -104,7 +115,14 @@ def value_based(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-SECTIONS: dict[str, Any] = {"ppo": ppo, "a2c": a2c, "impala": impala, "c51": value_based, "qrdqn": value_based}
+SECTIONS: dict[str, Any] = {
+    "ppo": ppo,
+    "pqn": pqn,
+    "a2c": a2c,
+    "impala": impala,
+    "c51": value_based,
+    "qrdqn": value_based,
+}
 
 
 def build() -> Side:
@@ -124,7 +142,7 @@ def build() -> Side:
     parts = Parts(args, 0, learner=True, task=task)
     collector, buffer, learner = parts.collector, parts.buffer, parts.learner
     optimizer_steps = count_optimizer_steps()
-    explore = {"eps": EPSILON} if args.algorithm in VALUE_BASED else None
+    explore = {"eps": EPSILON} if args.algorithm in EXPLORING else None
     size = ENVS if args.algorithm == "impala" else BATCH_SIZE
     repeats = 1 if args.algorithm == "impala" else args.updates
     steps = [0]

@@ -89,6 +89,6 @@ A2C_STEPS = 5
 def on_policy_work(algorithm: str) -> dict[str, Any]:
     """What a side of the on-policy benchmarks declares; ``algorithm`` is that of the measurement."""
     work = {"envs": 8, "hidden": list(ACTOR_CRITIC_HIDDEN), "optimizer": "adam"}
-    if algorithm == "ppo":
+    if algorithm in ("ppo", "pqn"):
         return {**work, "steps": PPO_STEPS, "epochs": PPO_EPOCHS, "minibatch": PPO_MINIBATCH}
     return {**work, "steps": A2C_STEPS, "updates": 1}

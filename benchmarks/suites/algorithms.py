@@ -6,16 +6,19 @@ from benchmarks._plan import MODES, Measurement, OpSpec, Target, own, peer
 from benchmarks._process import Contestant
 
 TITLE = "Other algorithms"
-ISSUE, ISSUE_COOPERATIVE = 14, 15
+ISSUE, ISSUE_COOPERATIVE, ISSUE_TODAY = 14, 15, 42
 UPDATES = 3
 # Train iterations of the pipelines; 8 of PPO's belong to 256 env steps, 5 of R2D2's to 32 sequences of 42, 20 of QMIX's
 # to 32 episodes of 8.
 PPO_ITERATIONS, R2D2_ITERATIONS, QMIX_ITERATIONS = 512, 300, 400
 
 
+CLEANRL = Target(ISSUE_TODAY, "CleanRL-style", 1.5)
+
+
 def measurements() -> list[Measurement]:
     """All measurements of the suite."""
-    return [ppo(), a2c(), c51(), qrdqn(), ppo_pipeline(), r2d2_pipeline(), qmix_pipeline()]
+    return [ppo(), pqn(), a2c(), c51(), qrdqn(), ppo_pipeline(), r2d2_pipeline(), qmix_pipeline()]
 
 
 def ppo_op(targets: tuple[Target, ...]) -> OpSpec:
@@ -32,7 +35,7 @@ def ppo_op(targets: tuple[Target, ...]) -> OpSpec:
 
 def ppo() -> Measurement:
     """PPO, one collection and all its updates in turn."""
-    op = ppo_op((Target(ISSUE, "stable-baselines3", 1.5), Target(ISSUE, "by hand", 0.7)))
+    op = ppo_op((Target(ISSUE, "stable-baselines3", 1.5), Target(ISSUE, "by hand", 0.7), CLEANRL))
     script = "ours/algorithms.py"
     return Measurement(
         "ppo_common",
@@ -42,11 +45,28 @@ def ppo() -> Measurement:
             own(script, "--algorithm", "ppo", "--manager", "gym_vector", label="ding gym_vector"),
             peer("sb3", "stable-baselines3", "peers/sb3_on_policy.py", "--algorithm", "ppo"),
             peer("sb3", "by hand", "peers/hand_ppo.py"),
+            peer("sb3", "CleanRL-style", "peers/cleanrl_on_policy.py", "--algorithm", "ppo"),
         ),
         (op,),
         modes=MODES[:1],
         quick=True,
         remark="Advantages are computed once per collection, normalised per minibatch; gradients are clipped to 0.5.",
+    )
+
+
+def pqn() -> Measurement:
+    """PQN, on the work of PPO."""
+    args = ("--algorithm", "pqn")
+    return Measurement(
+        "pqn_common",
+        "PQN, 8 CartPole envs, MLP 64-64 with layer normalisation",
+        (
+            own("ours/algorithms.py", *args),
+            peer("sb3", "CleanRL-style", "peers/cleanrl_on_policy.py", *args),
+        ),
+        (ppo_op((CLEANRL,)),),
+        modes=MODES[:1],
+        remark="Returns of Q(lambda), once per collection. Adam on all sides, where CleanRL has RAdam.",
     )
 
 

@@ -58,6 +58,15 @@ def test_values_are_those_of_the_module(dueling: bool, activation: nn.Module) ->
     assert torch.equal(obs, OBS)
 
 
+@pytest.mark.parametrize("dueling", [True, False])
+def test_layer_norms(dueling: bool) -> None:
+    model = network(dueling=dueling, norm_type="LN")
+    for parameter in model.parameters():
+        parameter.data.add_(0.1 * torch.randn_like(parameter))
+    agrees(model)
+    agrees(model, OBS[:1].clone())
+
+
 @pytest.mark.parametrize("sizes", [[8], [16, 12, 8], [16, 12, 12, 8]])
 def test_an_activation_that_stands_behind_several_layers_is_run_behind_each(sizes: list[int]) -> None:
     torch.manual_seed(0)
@@ -181,7 +190,7 @@ def test_gradients_and_training_are_left_to_the_module() -> None:
 
 
 @pytest.mark.parametrize(
-    "kwargs", [{"norm_type": "LN"}, {"noise": True}, {"activation": nn.GELU()}], ids=["norm", "noise", "gelu"]
+    "kwargs", [{"norm_type": "BN"}, {"noise": True}, {"activation": nn.GELU()}], ids=["norm", "noise", "gelu"]
 )
 def test_other_layers_are_left_to_the_module(kwargs) -> None:
     model = network(**kwargs)

@@ -47,9 +47,9 @@ def as_array_function(module: nn.Module) -> "ArrayFunction":
     """Return a function that gives what ``module`` gives, without gradients, by numpy where that is known to be right.
 
     That is so for modules of torch and of this package in evaluation mode, without hooks, whose parameters are float32
-    on the CPU and whose forward pass consists of linear layers, ReLU, tanh, sigmoid and simple arithmetic, for one
-    float32 tensor of few rows and plain keyword arguments. In all other cases the function calls the module. Values
-    differ from the module's by the rounding of float32 sums.
+    on the CPU and whose forward pass consists of linear layers, layer norms, ReLU, tanh, sigmoid and simple arithmetic,
+    for one float32 tensor of few rows and plain keyword arguments. In all other cases the function calls the module.
+    Values differ from the module's by the rounding of float32 sums.
 
     What an optimiser or ``load_state_dict`` changes is seen at once; so are replaced layers and parameters. Hooks for
     all modules of the process are not called.
@@ -216,14 +216,16 @@ class _Form:
 
     def _add(self, step: _Step) -> None:
         function = _OPERATIONS.get(step.operation)
-        if function is None or step.kwargs or not isinstance(step.result, torch.Tensor):
+        # A layer norm gives the statistics, too, which nothing needs without gradients.
+        result = step.result[0] if step.operation is _LAYER_NORM else step.result
+        if function is None or step.kwargs or not isinstance(result, torch.Tensor):
             raise _Unknown
-        if step.operation in _PRODUCTS and step.args[-1].numel() * len(step.result) > _MAX_MACS:
+        if step.operation in _PRODUCTS and step.args[-1].numel() * len(result) > _MAX_MACS:
             raise _TooLarge
         inputs = [self._place_of(argument) for argument in step.args]
         if step.operation is _aten.t.default and inputs[0] in self._constants:
             # A view, which follows the parameter.
-            self._constant(self._values[inputs[0]].T, id(step.result))
+            self._constant(self._values[inputs[0]].T, id(result))
             return
         varying = [place for place in inputs if place not in self._constants]
         if len(varying) > 2 or (len(varying) == 2 and len(inputs) > 2):
@@ -231,7 +233,7 @@ class _Form:
         if len(varying) < 2:
             function = self._bound(function, inputs)
         self._values.append(None)
-        place = self._places[id(step.result)] = len(self._values) - 1
+        place = self._places[id(result)] = len(self._values) - 1
         first, second = (*varying, 0)[0], varying[1] if len(varying) == 2 else None
         self._steps.append((function, first, second, place))
 
@@ -342,6 +344,22 @@ def _expand(x: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     return x if x.shape == tuple(shape) else np.broadcast_to(x, tuple(shape)).copy()
 
 
+def _layer_norm(
+    x: np.ndarray, shape: Sequence[int], weight: np.ndarray | None, bias: np.ndarray | None, eps: float
+) -> np.ndarray:
+    axes = tuple(range(-len(shape), 0))
+    count = np.float32(math.prod(shape))
+    centred = x - _sum(x, axes, None, None, True) / count
+    variance = _sum(centred * centred, axes, None, None, True) / count
+    normal: np.ndarray = centred / np.sqrt(variance + np.float32(eps))
+    if weight is not None:
+        normal *= weight
+    if bias is not None:
+        normal += bias
+    return normal
+
+
+_LAYER_NORM = _aten.native_layer_norm.default
 _PRODUCTS = (_aten.addmm.default, _aten.mm.default)
 _OPERATIONS: dict[Any, Callable[..., Any]] = {
     _aten.t.default: np.transpose,
@@ -355,6 +373,7 @@ _OPERATIONS: dict[Any, Callable[..., Any]] = {
     _aten.sub.Tensor: np.subtract,
     _aten.mul.Tensor: np.multiply,
     _aten.mean.dim: _mean,
+    _LAYER_NORM: _layer_norm,
     _aten.clamp.default: _clamp,
     _aten.squeeze.dim: _squeeze,
     _aten.expand.default: _expand,

@@ -186,8 +186,9 @@ def test_what_is_wrong_is_named():
 
 
 @pytest.mark.slow
-def test_the_config_reaches_its_stop_value():
-    main, create = read_config(FOLDER / "pendulum" / "pendulum_dreamer_config.py")
+@pytest.mark.parametrize("name", ["pendulum", "maze"])
+def test_the_config_reaches_its_stop_value(name):
+    main, create = read_config(FOLDER / name / f"{name}_dreamer_config.py")
     main.exp_name = "e"
     serial_pipeline_dreamer((main, create), max_env_step=16000)
     assert json.loads(Path("e/result.json").read_text())["stop"]

@@ -19,7 +19,10 @@ RETURN, STEPS, IQM, CPU, COMMIT = (
     "CPU seconds",
     "commit",
 )
+#: The column of the table of further seeds.
+FURTHER = "env steps"
 _LISTED = (0, 1, 2)
+_FURTHER_SEEDS = (3, 4, 5, 6, 7)
 _FEWEST_SEEDS = 3
 _DATA_MODES = ("serial_bc", "serial_offline", "serial_pc")
 
@@ -55,10 +58,27 @@ def update_table(file: Path, rows: Sequence[dict[str, Any]], commit: str | None 
             titles, at = tables[0][0], tables[0][1].stop
             lines.insert(at, f"| {name} | {name} |" + "  |" * (len(titles) - 2))
         cells = dict(zip(titles, _cells(lines[at]))) | _written(seeds, commit)
-        lines[at] = "| " + " | ".join(cells.get(title, "") for title in titles) + " |"
+        lines[at] = _line(titles, cells)
+        if set(_FURTHER_SEEDS) <= set(seeds):
+            further = {FURTHER: ", ".join(_steps_text(seeds[seed]) for seed in _FURTHER_SEEDS), COMMIT: cells[COMMIT]}
+            _write_further(lines, name, further)
         done.append(f"{name}: {len(seeds)} seeds")
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return "\n".join(done)
+
+
+def _write_further(lines: list[str], name: str, written: dict[str, str]) -> None:
+    """Write the env steps of the further seeds where a table has them."""
+    heads = [at for at, line in enumerate(lines) if {FURTHER, COMMIT} <= set(_cells(line))]
+    for titles, places in (_table(lines, at) for at in heads):
+        for at in places:
+            cells = _cells(lines[at])
+            if cells[0] == name:
+                lines[at] = _line(titles, dict(zip(titles, cells)) | written)
+
+
+def _line(titles: Sequence[str], cells: dict[str, str]) -> str:
+    return "| " + " | ".join(cells.get(title, "") for title in titles) + " |"
 
 
 def _table(lines: Sequence[str], head: int) -> tuple[list[str], range]:

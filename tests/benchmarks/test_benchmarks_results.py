@@ -145,6 +145,20 @@ def test_rows_go_to_the_table_with_their_commit(tmp_path):
     assert lines[11:] == ["", "The end."]
 
 
+def test_further_seeds_go_to_their_table(tmp_path):
+    file = tmp_path / "results.md"
+    further = (
+        "\n| config | env steps | commit |\n|---|---|---|\n| cartpole_dqn | 7 | older |\n| cartpole_ppo | 8 | older |\n"
+    )
+    file.write_text(TABLE + further)
+    update_table(file, [row("cartpole_dqn", seed, stop=seed != 7) for seed in range(8)], commit="1234567")
+    steps = "4,000, 5,000, 6,000, 7,000, not within 8,000"
+    assert file.read_text().splitlines()[-2:] == [
+        f"| cartpole_dqn | {steps} | `1234567` |",
+        "| cartpole_ppo | 8 | older |",
+    ]
+
+
 def test_curves_beside_those_of_stable_baselines3(tmp_path):
     rows = '{"env_step": 5000, "return": 1.5, "cpu_s": 1.0}\n{"env_step": 10000, "return": 2.5, "cpu_s": 2.0}\n'
     (tmp_path / "hopper_sac_s0_sb3.jsonl").write_text(rows)

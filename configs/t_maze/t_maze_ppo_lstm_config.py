@@ -29,8 +29,8 @@ t_maze_ppo_lstm_config = dict(
             learning_rate=0.002,
             entropy_weight=0.02,
         ),
-        collect=dict(n_sample=1024, discount_factor=0.98),
-        eval=dict(evaluator=dict(eval_freq=64)),
+        collect=dict(n_sample=1024, env_num=8, discount_factor=0.98),
+        eval=dict(env_num=8, evaluator=dict(eval_freq=64)),
     ),
 )
 main_config = EasyDict(t_maze_ppo_lstm_config)

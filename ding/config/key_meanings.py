@@ -41,6 +41,8 @@ SHARED_MEANINGS = {
     "learn.batch_size": "(int) Samples of one update.",
     "learn.update_per_collect": "(int) Updates after each collection.",
     "learn.train_epoch": "(int) How often the data set is gone through.",
+    "learn.offline_train_iter": "(int) Train iterations from the data set alone, before the agent collects.",
+    "learn.offline_share": "(float) Share of a batch that is rows of the data set, once the agent collects.",
     "learn.learning_rate": "(float) Learning rate.",
     "learn.learning_rate_actor": "(float) Learning rate of the actor.",
     "learn.learning_rate_critic": "(float) Learning rate of the critic.",

@@ -27,6 +27,7 @@ from ding.entry.pipelines.expert import serial_pipeline_sqil as serial_pipeline_
 from ding.entry.pipelines.guided_cost import serial_pipeline_guided_cost as serial_pipeline_guided_cost
 from ding.entry.pipelines.latent import serial_pipeline_td3_vae as serial_pipeline_td3_vae
 from ding.entry.pipelines.offline import serial_pipeline_dt as serial_pipeline_dt
+from ding.entry.pipelines.offline import serial_pipeline_finetune as serial_pipeline_finetune
 from ding.entry.pipelines.offline import serial_pipeline_offline as serial_pipeline_offline
 from ding.entry.pipelines.onpolicy import serial_pipeline_onpolicy as serial_pipeline_onpolicy
 from ding.entry.pipelines.onpolicy import serial_pipeline_onpolicy_ppg as serial_pipeline_onpolicy_ppg

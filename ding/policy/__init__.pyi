@@ -9,6 +9,7 @@ from ding.policy.bc import BehaviourCloningPolicy as BehaviourCloningPolicy
 from ding.policy.bcq import BCQPolicy as BCQPolicy
 from ding.policy.bdq import BDQPolicy as BDQPolicy
 from ding.policy.c51 import C51Policy as C51Policy
+from ding.policy.cal_ql import CalQLPolicy as CalQLPolicy
 from ding.policy.collaq import CollaQPolicy as CollaQPolicy
 from ding.policy.coma import COMAPolicy as COMAPolicy
 from ding.policy.command_mode_policy_instance import A2CCommandModePolicy as A2CCommandModePolicy
@@ -18,6 +19,7 @@ from ding.policy.command_mode_policy_instance import BCCommandModePolicy as BCCo
 from ding.policy.command_mode_policy_instance import BCQCommandModelPolicy as BCQCommandModelPolicy
 from ding.policy.command_mode_policy_instance import BDQCommandModePolicy as BDQCommandModePolicy
 from ding.policy.command_mode_policy_instance import C51CommandModePolicy as C51CommandModePolicy
+from ding.policy.command_mode_policy_instance import CalQLCommandModePolicy as CalQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import CollaQCommandModePolicy as CollaQCommandModePolicy
 from ding.policy.command_mode_policy_instance import COMACommandModePolicy as COMACommandModePolicy
 from ding.policy.command_mode_policy_instance import CQLCommandModePolicy as CQLCommandModePolicy
@@ -70,7 +72,9 @@ from ding.policy.command_mode_policy_instance import R2D2CommandModePolicy as R2
 from ding.policy.command_mode_policy_instance import R2D2GTrXLCommandModePolicy as R2D2GTrXLCommandModePolicy
 from ding.policy.command_mode_policy_instance import R2D3CommandModePolicy as R2D3CommandModePolicy
 from ding.policy.command_mode_policy_instance import RainbowDQNCommandModePolicy as RainbowDQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import ReBRACCommandModePolicy as ReBRACCommandModePolicy
 from ding.policy.command_mode_policy_instance import REDQCommandModePolicy as REDQCommandModePolicy
+from ding.policy.command_mode_policy_instance import RLPDCommandModePolicy as RLPDCommandModePolicy
 from ding.policy.command_mode_policy_instance import SACCommandModePolicy as SACCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQILSACCommandModePolicy as SQILSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import SQLCommandModePolicy as SQLCommandModePolicy
@@ -82,6 +86,7 @@ from ding.policy.command_mode_policy_instance import TD3VAECommandModePolicy as 
 from ding.policy.command_mode_policy_instance import TQCCommandModePolicy as TQCCommandModePolicy
 from ding.policy.command_mode_policy_instance import TRPOCommandModePolicy as TRPOCommandModePolicy
 from ding.policy.command_mode_policy_instance import WQMIXCommandModePolicy as WQMIXCommandModePolicy
+from ding.policy.command_mode_policy_instance import XQLCommandModePolicy as XQLCommandModePolicy
 from ding.policy.common_utils import default_preprocess_learn as default_preprocess_learn
 from ding.policy.common_utils import set_noise_mode as set_noise_mode
 from ding.policy.common_utils import single_env_forward_wrapper as single_env_forward_wrapper
@@ -144,7 +149,9 @@ from ding.policy.r2d2_collect_traj import R2D2CollectTrajPolicy as R2D2CollectTr
 from ding.policy.r2d2_gtrxl import R2D2GTrXLPolicy as R2D2GTrXLPolicy
 from ding.policy.r2d3 import R2D3Policy as R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy as RainbowDQNPolicy
+from ding.policy.rebrac import ReBRACPolicy as ReBRACPolicy
 from ding.policy.redq import REDQPolicy as REDQPolicy
+from ding.policy.rlpd import RLPDPolicy as RLPDPolicy
 from ding.policy.sac import DiscreteSACPolicy as DiscreteSACPolicy
 from ding.policy.sac import SACPolicy as SACPolicy
 from ding.policy.sac import SQILSACPolicy as SQILSACPolicy
@@ -156,5 +163,6 @@ from ding.policy.td3_vae import TD3VAEPolicy as TD3VAEPolicy
 from ding.policy.tqc import TQCPolicy as TQCPolicy
 from ding.policy.trpo import TRPOPolicy as TRPOPolicy
 from ding.policy.wqmix import WQMIXPolicy as WQMIXPolicy
+from ding.policy.xql import XQLPolicy as XQLPolicy
 from ding.rl_utils.exploration import get_epsilon_greedy_fn as get_epsilon_greedy_fn
 from ding.utils import POLICY_REGISTRY as POLICY_REGISTRY

@@ -19,6 +19,7 @@ from ding.policy.bc import BehaviourCloningPolicy
 from ding.policy.bcq import BCQPolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
+from ding.policy.cal_ql import CalQLPolicy
 from ding.policy.collaq import CollaQPolicy
 from ding.policy.coma import COMAPolicy
 from ding.policy.cql import CQLPolicy, DiscreteCQLPolicy
@@ -58,7 +59,9 @@ from ding.policy.r2d2_collect_traj import R2D2CollectTrajPolicy
 from ding.policy.r2d2_gtrxl import R2D2GTrXLPolicy
 from ding.policy.r2d3 import R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy
+from ding.policy.rebrac import ReBRACPolicy
 from ding.policy.redq import REDQPolicy
+from ding.policy.rlpd import RLPDPolicy
 from ding.policy.sac import DiscreteSACPolicy, SACPolicy, SQILSACPolicy
 from ding.policy.sql import SQLPolicy
 from ding.policy.sqn import SQNPolicy
@@ -68,6 +71,7 @@ from ding.policy.td3_vae import TD3VAEPolicy
 from ding.policy.tqc import TQCPolicy
 from ding.policy.trpo import TRPOPolicy
 from ding.policy.wqmix import WQMIXPolicy
+from ding.policy.xql import XQLPolicy
 from ding.utils import POLICY_REGISTRY
 
 # In pickles and messages they are at home here, as in DI-engine.
@@ -107,6 +111,10 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "redq_command": ("REDQCommandModePolicy", REDQPolicy),
         "droq_command": ("DroQCommandModePolicy", DroQPolicy),
         "crossq_command": ("CrossQCommandModePolicy", CrossQPolicy),
+        "cal_ql_command": ("CalQLCommandModePolicy", CalQLPolicy),
+        "rebrac_command": ("ReBRACCommandModePolicy", ReBRACPolicy),
+        "rlpd_command": ("RLPDCommandModePolicy", RLPDPolicy),
+        "xql_command": ("XQLCommandModePolicy", XQLPolicy),
         "happo_command": ("HAPPOCommandModePolicy", HAPPOPolicy),
         "ibc_command": ("IBCCommandModePolicy", IBCPolicy),
         "atoc_command": ("ATOCCommandModePolicy", ATOCPolicy),

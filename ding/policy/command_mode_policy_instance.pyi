@@ -9,6 +9,7 @@ from ding.policy.bc import BehaviourCloningPolicy
 from ding.policy.bcq import BCQPolicy
 from ding.policy.bdq import BDQPolicy
 from ding.policy.c51 import C51Policy
+from ding.policy.cal_ql import CalQLPolicy
 from ding.policy.collaq import CollaQPolicy
 from ding.policy.coma import COMAPolicy
 from ding.policy.cql import CQLPolicy, DiscreteCQLPolicy
@@ -48,7 +49,9 @@ from ding.policy.r2d2_collect_traj import R2D2CollectTrajPolicy
 from ding.policy.r2d2_gtrxl import R2D2GTrXLPolicy
 from ding.policy.r2d3 import R2D3Policy
 from ding.policy.rainbow import RainbowDQNPolicy
+from ding.policy.rebrac import ReBRACPolicy
 from ding.policy.redq import REDQPolicy
+from ding.policy.rlpd import RLPDPolicy
 from ding.policy.sac import DiscreteSACPolicy, SACPolicy, SQILSACPolicy
 from ding.policy.sql import SQLPolicy
 from ding.policy.sqn import SQNPolicy
@@ -58,6 +61,7 @@ from ding.policy.td3_vae import TD3VAEPolicy
 from ding.policy.tqc import TQCPolicy
 from ding.policy.trpo import TRPOPolicy
 from ding.policy.wqmix import WQMIXPolicy
+from ding.policy.xql import XQLPolicy
 
 class DQNCommandModePolicy(DQNPolicy, EpsCommandModePolicy): ...
 class PGCommandModePolicy(PGPolicy, DummyCommandModePolicy): ...
@@ -124,3 +128,7 @@ class IBCCommandModePolicy(IBCPolicy, DummyCommandModePolicy): ...
 class ATOCCommandModePolicy(ATOCPolicy, DummyCommandModePolicy): ...
 class PromptPGCommandModePolicy(PromptPGPolicy, DummyCommandModePolicy): ...
 class PromptAWRCommandModePolicy(PromptAWRPolicy, DummyCommandModePolicy): ...
+class CalQLCommandModePolicy(CalQLPolicy, DummyCommandModePolicy): ...
+class ReBRACCommandModePolicy(ReBRACPolicy, DummyCommandModePolicy): ...
+class RLPDCommandModePolicy(RLPDPolicy, DummyCommandModePolicy): ...
+class XQLCommandModePolicy(XQLPolicy, DummyCommandModePolicy): ...

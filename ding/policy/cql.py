@@ -18,7 +18,11 @@ _MAX_LAGRANGE = 1e6
 
 
 def conservative_gaps(
-    network: ActorCritic, batch: Mapping[str, Any], num_actions: int, reference_numerics: bool = False
+    network: ActorCritic,
+    batch: Mapping[str, Any],
+    num_actions: int,
+    reference_numerics: bool = False,
+    lower_bound: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return ``mean_s (log E_a exp Q_i(s, a) - Q_i(s, a_data))`` of each critic, ``[critics]``, by importance sampling
     of the actions: as many uniform ones, ones of the policy in ``s``, and ones of the policy in ``s'``.
@@ -28,6 +32,7 @@ def conservative_gaps(
         batch: ``obs, next_obs`` ``[B, ...]`` and ``action`` ``[B, D]``.
         num_actions: number of actions of each of the three kinds.
         reference_numerics: see :func:`ding.rl_utils.squashed_normal.squashed_sample`.
+        lower_bound: values of the policy's actions below it count as it, ``[B]``.
     """
     obs, shown = batch["obs"], batch["action"]
     size, width = shown.shape
@@ -43,6 +48,9 @@ def conservative_gaps(
             densities.append(log_prob)
     drawn, density = torch.cat(actions, 1).flatten(0, 1), torch.cat(densities, 1)
     q_drawn = q_values(network, obs.repeat_interleave(3 * num_actions, 0), action=drawn).unflatten(1, (size, -1))
+    if lower_bound is not None:
+        uniform, of_policy = q_drawn.split([num_actions, 2 * num_actions], -1)
+        q_drawn = torch.cat([uniform, torch.maximum(of_policy, lower_bound.unsqueeze(-1))], -1)
     q_shown = q_values(network, obs, action=shown)
     output: torch.Tensor = (q_drawn - density).logsumexp(-1).mean(-1) - q_shown.mean(-1)
     return output
@@ -100,10 +108,14 @@ class CQLPolicy(SACPolicy):
     ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         learn = self._cfg.learn
         critic = self._critic_loss(batch, alpha if learn.with_q_entropy else 0.0)
-        gaps = learn.min_q_weight * conservative_gaps(self._model, batch, learn.num_actions, self._reference_numerics)
+        gaps = learn.min_q_weight * self._conservative_gaps(batch)
         losses = critic.losses + (self._weighted(gaps) if learn.with_lagrange else gaps)
         self._optimize(losses.sum(), self._optimizer_q, self._model.critic)
         return dict(zip(("critic_loss", "twin_critic_loss"), losses)), self._critic_numbers(critic)
+
+    def _conservative_gaps(self, batch: Mapping[str, Any]) -> torch.Tensor:
+        """How far each critic's values where the policy goes are above those at the data, ``[critics]``."""
+        return conservative_gaps(self._model, batch, self._cfg.learn.num_actions, self._reference_numerics)
 
     def _weighted(self, gaps: torch.Tensor) -> torch.Tensor:
         """The gaps over the threshold times the learned weight, which grows while they are."""

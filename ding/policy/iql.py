@@ -120,7 +120,7 @@ class IQLPolicy(SACPolicy):
         output = self._model(seen, mode="compute_critic")
         td_errors = torch.stack(_listed(output["q_value"])) - target
         q_losses = critic_losses(td_errors, batch["weight"])
-        v_loss = asymmetric_l2_loss(q_judged - output["v_value"], learn.tau)
+        v_loss = self._value_loss(q_judged - output["v_value"])
         self._optimize(q_losses.sum() + v_loss, self._optimizer_q, self._model.critic)
 
         with torch.no_grad():
@@ -147,6 +147,10 @@ class IQLPolicy(SACPolicy):
             "policy_grad_norm": norm,
             "priority": priorities(td_errors, self._reference_numerics),
         }
+
+    def _value_loss(self, difference: torch.Tensor) -> torch.Tensor:
+        """The loss of ``V(s)`` from ``min_i Q_i'(s, a) - V(s)``, ``[B]``: 0-d."""
+        return asymmetric_l2_loss(difference, self._cfg.learn.tau)
 
     def _monitor_vars_learn(self) -> list[str]:
         losses = ["q_loss", "v_loss", "policy_loss", "total_loss"]

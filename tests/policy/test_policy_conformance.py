@@ -16,6 +16,7 @@ from ding.policy import (
     BDQPolicy,
     BehaviourCloningPolicy,
     C51Policy,
+    CalQLPolicy,
     CQLPolicy,
     CrossQPolicy,
     D4PGPolicy,
@@ -50,7 +51,9 @@ from ding.policy import (
     R2D2Policy,
     R2D3Policy,
     RainbowDQNPolicy,
+    ReBRACPolicy,
     REDQPolicy,
+    RLPDPolicy,
     SACPolicy,
     SQILSACPolicy,
     SQLPolicy,
@@ -59,6 +62,7 @@ from ding.policy import (
     TD3Policy,
     TQCPolicy,
     TRPOPolicy,
+    XQLPolicy,
 )
 from ding.policy.edac import diversity_loss
 from ding.utils import deep_merge_dicts, set_pkg_seed
@@ -178,6 +182,10 @@ CASES = {
     "td3-simba": (TD3Policy, {"model": {**SIMBA, "action_space": "regression"}}, {}),
     "tqc": (TQCPolicy, {"model": {"ensemble_num": 3, "critic_head_hidden_size": 16}}, {}),
     "redq": (REDQPolicy, {"model": {"ensemble_num": 4}, "learn": {"actor_update_freq": 2}}, {}),
+    "rlpd": (RLPDPolicy, {"model": {"ensemble_num": 4}, "learn": {"actor_update_freq": 2}}, {}),
+    "rebrac": (ReBRACPolicy, {"model": {"actor_head_hidden_size": 16, "critic_head_hidden_size": 16}}, {}),
+    "xql": (XQLPolicy, {}, {}),
+    "cal-ql": (CalQLPolicy, {}, {}),
     "droq": (DroQPolicy, {"learn": {"actor_update_freq": 2}}, {}),
     "crossq": (
         CrossQPolicy,
@@ -467,6 +475,7 @@ COMPILED = (
     *("ppo", "ppo-stored-adv", "ppo-continuous", "ppo-hybrid", "ppo-multi-discrete", "a2c", "a2c-continuous"),
     *("r2d2", "r2d3", "sac-simba", "tqc", "redq", "droq", "crossq", "pqn"),
     *("ppo-lstm", "ppo-gru-continuous", "ppo-rpo", "trpo"),
+    *("rlpd", "rebrac", "xql", "cal-ql"),
 )
 
 
@@ -479,7 +488,7 @@ def test_recorded_updates_give_the_numbers_of_eager_ones(case):
         for one, other in zip(expected, found):
             assert other == {key: pytest.approx(value, rel=1e-4, abs=1e-5) for key, value in one.items()}
     forms = recorded.learn_mode.get_attribute("compiled_updates").graphs.num_compiled
-    assert forms == (2 if case in {"td3", "td3-bc", "redq", "droq", "crossq"} else 1)
+    assert forms == (2 if case in {"td3", "td3-bc", "redq", "droq", "crossq", "rlpd", "rebrac"} else 1)
     for key, state in eager.learn_mode.state_dict().items():
         if "model" in key:
             for name, value in recorded.learn_mode.state_dict()[key].items():
@@ -522,7 +531,7 @@ def compiler_cache(tmp_path_factory):
     "case",
     [
         *("dqn", "c51", "qrdqn", "iqn", "r2d2", "ppo", "a2c", "ddpg", "td3", "sac", "discrete-sac", "cql", "td3-bc"),
-        *("tqc", "redq", "droq", "crossq", "sac-simba"),
+        *("tqc", "redq", "droq", "crossq", "sac-simba", "rebrac", "xql", "cal-ql"),
     ],
 )
 def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again(case, compiler_cache):

@@ -42,7 +42,8 @@ _OPTIONAL_TEXT: dict[str, str] = {
         "load_path unroll_len n_sample n_episode batch_size"
     ),
     "policy.learn": (
-        "learner batch_size train_epoch resume_training ignore_done run_state_freq run_state_every_s cfg_type"
+        "learner batch_size train_epoch offline_train_iter offline_share resume_training ignore_done run_state_freq "
+        "run_state_every_s cfg_type"
     ),
     "policy.learn.learner": "type import_names load_path learner_num send_policy_freq",
     "policy.learn.learner.dataloader": "chunk_size",

@@ -31,6 +31,7 @@ _PIPELINES = {
     "serial_td3_vae": ("serial_pipeline_td3_vae", _LIMITS),
     # A data set has no env steps to limit.
     "serial_offline": ("serial_pipeline_offline", "max_train_iter=train_iter strict"),
+    "serial_finetune": ("serial_pipeline_finetune", _LIMITS),
     "serial_bc": ("serial_pipeline_bc", "max_iter=train_iter data_path strict"),
     "serial_pc": ("serial_pipeline_pc", "max_iter=train_iter strict"),
     "serial_trex": ("serial_pipeline_trex", _LIMITS),

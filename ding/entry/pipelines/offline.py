@@ -1,16 +1,18 @@
-"""Pipelines that train on a data set, with an env for evaluations only."""
+"""Pipelines that train on a data set, with an env for evaluations only, or beside an env."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from easydict import EasyDict
 
 from ding.config import ConfigValueError
 from ding.data import create_dataset
-from ding.entry.serial.arguments import ENDLESS, RunArguments, called_as, learning_offline
-from ding.entry.serial.offline_path import OfflinePath, check_data_set
+from ding.entry.pipelines.finetune_path import FinetunePath, shares_of_data
+from ding.entry.serial.arguments import ENDLESS, RunArguments, called_as, learning, learning_offline
+from ding.entry.serial.offline_path import TRANSITION, OfflinePath, check_data_set, complete_data_set
 from ding.entry.serial_entry import opened_run
 from ding.policy import Policy
 from ding.rollout import statistics_of
@@ -46,17 +48,59 @@ def serial_pipeline_offline(arguments: RunArguments) -> tuple[Policy, bool]:
         _pass_on_statistics(dataset, cfg)
         with run.parts(with_buffer=False, collects=False) as parts:
             policy = parts.policy
-            if arguments.model is None:
-                check_data_set(type(policy), cfg.policy.model, dataset)
-            use_data_statistics(policy, dataset)
-            if hasattr(policy, "set_statistic"):
-                policy.set_statistic(dataset.statistics)
-            if hasattr(policy, "init_data_normalizer"):
-                policy.init_data_normalizer(dataset.normalizer)
+            _fit_together(policy, dataset, cfg.policy.model if arguments.model is None else None)
             data = OfflinePath(parts, dataset)
             limit = int(min(arguments.max_train_iter, epochs * data.batches_per_epoch))
             status = run.train(parts, data, "serial_offline", max_train_iter=limit)
             return policy, status.solved
+
+
+@called_as(learning)
+def serial_pipeline_finetune(arguments: RunArguments) -> Policy:
+    """Train on a data set and then online, with its rows beside the agent's own samples, and return the policy.
+
+    The first ``policy.learn.offline_train_iter`` train iterations (0 by default) learn from the data set alone, as in
+    :func:`serial_pipeline_offline`. Then the agent collects as in :func:`~ding.entry.serial_entry.serial_pipeline`, and
+    ``policy.learn.offline_share`` of each batch (0.5 by default) are rows of the data set; an epoch of these draws
+    every row once, but for those behind the last whole batch. Any policy that learns from transitions with the fields
+    of the data set will do: RLPD (``rlpd``) from the beginning, Cal-QL, IQL, ReBRAC and others after a start from the
+    data alone; ``policy.random_collect_size`` counts without such a start only. Other arguments, what a run leaves
+    behind, and how it ends are those of ``serial_pipeline``.
+
+    Raises:
+        ConfigError: the config is wrong; see ``ding.config.errors``.
+        DatasetError: the data set is broken, or does not fit ``policy.model``.
+    """
+    with opened_run(arguments) as run:
+        cfg = run.cfg
+        alone, share = shares_of_data(cfg)
+        dataset = create_dataset(cfg)
+        if getattr(dataset, "standardises_obs", False):
+            raise ConfigValueError(
+                "env.norm_obs.offline_stats: own samples beside a data set are not standardised by it"
+            )
+        with run.parts() as parts:
+            policy = parts.policy
+            fields = _fit_together(policy, dataset, cfg.policy.model if arguments.model is None else None)
+            data = FinetunePath(parts, run.interruptible, dataset, (*TRANSITION, *fields), alone, share)
+            run.train(parts, data, "serial_finetune")
+            return policy
+
+
+def _fit_together(policy: Policy, dataset: Any, model_cfg: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Give policy and data set what each needs of the other, and return the names of the fields that were added.
+
+    Args:
+        model_cfg: the config of a network of ours, which the data set is compared with.
+    """
+    if model_cfg is not None:
+        check_data_set(type(policy), model_cfg, dataset)
+    use_data_statistics(policy, dataset)
+    if hasattr(policy, "set_statistic"):
+        policy.set_statistic(dataset.statistics)
+    if hasattr(policy, "init_data_normalizer"):
+        policy.init_data_normalizer(dataset.normalizer)
+    return complete_data_set(policy, dataset)
 
 
 def use_data_statistics(policy: Policy, dataset: object) -> None:

@@ -38,7 +38,9 @@ class _EnsembleModes(ActorCriticModes):
         return self.actor["head"]
 
     def compute_actor(self, obs: Observation) -> dict[str, Any]:
-        """Observations ``[B, *obs_shape]`` to ``logit``: the list of ``mu`` and ``sigma`` ``[B, N]``."""
+        """Observations ``[B, *obs_shape]`` to ``logit``: the list of ``mu`` and ``sigma`` ``[B, N]``; or to ``action``
+        ``[B, N]`` (``[B]`` for N = 1).
+        """
         return actor_output(self.actor["head"], self.actor["encoder"](obs))
 
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,8 +58,8 @@ class _EnsembleModes(ActorCriticModes):
 
 @MODEL_REGISTRY.register("ensemble_qac")
 class EnsembleQAC(_EnsembleModes):
-    """A policy over continuous actions in ``[-1, 1]``, a normal distribution to be squashed by tanh, and E Q functions
-    of state and action, or the quantiles of E returns, computed together.
+    """A policy over continuous actions in ``[-1, 1]`` and E Q functions of state and action, or the quantiles of E
+    returns, computed together.
 
     State: ``actor.head.*``, ``critic.head.pred.*``, and for images and dicts ``actor.encoder.*``, ``critic.encoder.*``.
 
@@ -65,6 +67,8 @@ class EnsembleQAC(_EnsembleModes):
         obs_shape: an int or ``(n,)`` for vectors, ``(C, H, W)`` for images, a mapping of names to those for dicts.
         action_shape: number of dimensions of the action.
         ensemble_num: E.
+        action_space: ``reparameterization`` (a normal distribution, to be squashed by tanh) or ``regression`` (a
+            deterministic action).
         num_quantiles: M quantiles of the return per critic; None for a value.
         actor_head_layer_num: hidden layers of the actor behind its first one.
         critic_head_layer_num: hidden layers of each critic.
@@ -91,15 +95,16 @@ class EnsembleQAC(_EnsembleModes):
         norm_type: str | None = None,
         dropout: float = 0.0,
         encoder_hidden_size_list: Sequence[int] | None = None,
+        action_space: str = "reparameterization",
     ) -> None:
         super().__init__()
-        self.obs_shape, self.action_shape = obs_shape, action_shape
+        self.obs_shape, self.action_shape, self.action_space = obs_shape, action_shape, action_space
         self.ensemble_num, self.num_quantiles = ensemble_num, num_quantiles
         actor_encoder, critic_encoder, width = qac_encoders(
             obs_shape, encoder_hidden_size_list, False, activation, None
         )
         actor = continuous_actor(
-            width, action_shape, "reparameterization", actor_head_hidden_size, actor_head_layer_num, activation, None
+            width, action_shape, action_space, actor_head_hidden_size, actor_head_layer_num, activation, None
         )
         critic = EnsembleHead(
             width + action_width(action_shape), num_quantiles or 1, critic_head_hidden_size, critic_head_layer_num,

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ding.utils.errors import UserMistake
 from ding.utils.file_helper import atomic_write, save_file
@@ -122,6 +123,29 @@ def mean_and_std(column: Column) -> tuple[np.ndarray, np.ndarray]:
     for _, rows in parts_of(column):
         squares += np.square(rows - mean).sum(0)
     return mean.astype(np.float32), np.sqrt(squares / count).astype(np.float32)
+
+
+def grouped(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields ``group/name`` as ``{group: {name: ...}}``."""
+    tree: dict[str, Any] = {}
+    for name, value in rows.items():
+        *groups, leaf = name.split("/")
+        branch = tree
+        for group in groups:
+            branch = branch.setdefault(group, {})
+        branch[leaf] = value
+    return tree
+
+
+def action_bounds(action: Column, low: ArrayLike, high: ArrayLike) -> np.ndarray | None:
+    """Bounds ``[2, d]`` of continuous actions, widened by 5 % of their range within ``low`` and ``high``."""
+    if action.dtype.kind != "f" or not len(action):
+        return None
+    ends = [(rows.min(0), rows.max(0)) for _, rows in parts_of(action)]
+    smallest, largest = np.min([one for one, _ in ends], 0), np.max([one for _, one in ends], 0)
+    margin = 0.05 * (largest - smallest)
+    found: np.ndarray | None = np.clip(np.stack([smallest - margin, largest + margin]), low, high).astype(np.float32)
+    return found
 
 
 def read_hdf5(path: str) -> Arrays:

@@ -43,7 +43,9 @@ from ding.utils.data._dataset_files import (
     DatasetFieldError,
     DatasetFileError,
     DatasetValueError,
+    action_bounds,
     check_columns,
+    grouped,
     hdf5_save,
     mean_and_std,
     naive_save,
@@ -53,6 +55,7 @@ from ding.utils.data._dataset_files import (
     read_hdf5,
 )
 from ding.utils.data._dopamine_logs import FixedReplayBuffer
+from ding.utils.data._following import following_rows
 from ding.utils.data._trajectories import (
     D4RLDiffuserDataset,
     D4RLTrajectoryDataset,
@@ -181,6 +184,25 @@ class ColumnDataset(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         return self.rows_at(index)
 
+    def fields_at(self, *names: str) -> dict[str, np.ndarray]:
+        """All rows of these fields, as arrays in memory."""
+        return {name: np.asarray(self._columns[name][:]) for name in names}
+
+    def following_rows(self) -> np.ndarray:
+        """For each row the row of the step after it, int64 ``[N]``; -1 where the data set has none."""
+        return following_rows(self._columns)
+
+    def add_fields(self, fields: Mapping[str, np.ndarray]) -> None:
+        """Give each row further fields, arrays ``[N, ...]`` in memory.
+
+        Raises:
+            DatasetFieldError: an array has another number of rows.
+            DatasetValueError: an array holds NaN or infinity.
+        """
+        columns = {**self._columns, **fields}
+        check_columns({next(iter(self._columns)): next(iter(self._columns.values())), **fields}, (), "the data set")
+        self._columns = columns
+
     @property
     def row_shapes(self) -> dict[str, tuple[int, ...]]:
         """Field -> shape of a row of it."""
@@ -191,7 +213,7 @@ class ColumnDataset(Dataset[Any]):
         rows = {name: column[places] for name, column in self._columns.items()}
         for name in self._standardised:
             rows[name] = ((rows[name] - self.mean) / self.std).astype(np.float32)
-        return _grouped(rows) if self._grouped else rows
+        return grouped(rows) if self._grouped else rows
 
     def _set_statistics(self, cfg: Config, action_low: ArrayLike = -np.inf, action_high: ArrayLike = np.inf) -> None:
         """Set the statistics; standardise the observations where the config asks for it."""
@@ -199,7 +221,7 @@ class ColumnDataset(Dataset[Any]):
             self.mean, std = mean_and_std(self._columns["obs"])
             self.std = std + np.float32(1e-3)
         if "action" in self._columns:
-            self.action_bounds = _action_bounds(self._columns["action"], action_low, action_high)
+            self.action_bounds = action_bounds(self._columns["action"], action_low, action_high)
         norm = cfg.get("env", {}).get("norm_obs", {})
         if norm.get("use_norm") and norm.get("offline_stats", {}).get("use_offline_stats"):
             self._standardised = tuple(name for name in ("obs", "next_obs") if name in self._columns)
@@ -219,29 +241,6 @@ class ColumnDataset(Dataset[Any]):
         """The smallest and the largest of all actions."""
         ends = [(rows.min(), rows.max()) for _, rows in parts_of(self._columns["action"])]
         return min(one for one, _ in ends), max(one for _, one in ends)
-
-
-def _grouped(rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields ``group/name`` as ``{group: {name: ...}}``."""
-    tree: dict[str, Any] = {}
-    for name, value in rows.items():
-        *groups, leaf = name.split("/")
-        branch = tree
-        for group in groups:
-            branch = branch.setdefault(group, {})
-        branch[leaf] = value
-    return tree
-
-
-def _action_bounds(action: Column, low: ArrayLike, high: ArrayLike) -> np.ndarray | None:
-    """Bounds ``[2, d]`` of continuous actions, widened by 5 % of their range within ``low`` and ``high``."""
-    if action.dtype.kind != "f" or not len(action):
-        return None
-    ends = [(rows.min(0), rows.max(0)) for _, rows in parts_of(action)]
-    smallest, largest = np.min([one for one, _ in ends], 0), np.max([one for _, one in ends], 0)
-    margin = 0.05 * (largest - smallest)
-    found: np.ndarray | None = np.clip(np.stack([smallest - margin, largest + margin]), low, high).astype(np.float32)
-    return found
 
 
 @DATASET_REGISTRY.register("hdf5")

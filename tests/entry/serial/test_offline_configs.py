@@ -22,7 +22,7 @@ CONFIGS = {
     "cartpole_dt": "cartpole_dqn_generation_data",
     **{
         f"pendulum_{name}": "pendulum_sac_data_generation"
-        for name in ("bcq", "cql", "dt", "edac", "ibc", "iql", "td3_bc")
+        for name in ("bcq", "cql", "dt", "edac", "ibc", "iql", "rebrac", "td3_bc", "xql")
     },
 }
 SIZES = {"cartpole": (4, None), "pendulum": (3, 1)}

@@ -38,13 +38,13 @@ def critic_network(width: int, hidden: int) -> nn.Sequential:
 class ReBRAC:
     """The algorithm; :meth:`train` is one update."""
 
-    def __init__(self, obs: int, action: int, hidden: int, beta_actor: float, beta_critic: float, rate: float) -> None:
+    def __init__(self, obs: int, action: int, hidden: int, beta_actor: float, beta_critic: float) -> None:
         self.beta_actor, self.beta_critic, self.updates = beta_actor, beta_critic, 0
         self.actor = actor_network(obs, action, hidden)
         self.critics = nn.ModuleList([critic_network(obs + action, hidden) for _ in range(2)])
         self.actor_target, self.critic_targets = copy.deepcopy(self.actor), copy.deepcopy(self.critics)
-        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=rate)
-        self.critic_optimizer = torch.optim.Adam(self.critics.parameters(), lr=rate)
+        self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), lr=3e-4)
+        self.critic_optimizer = torch.optim.Adam(self.critics.parameters(), lr=1e-3)
 
     def train(self, batch: dict[str, torch.Tensor]) -> None:
         self.updates += 1
@@ -114,7 +114,7 @@ def main() -> None:
     torch.manual_seed(options.seed)
     np.random.seed(options.seed)
     data, start = load(options.data), time.process_time()
-    algorithm = ReBRAC(3, 1, 128, 0.1, 0.1, 1e-3)
+    algorithm = ReBRAC(3, 1, 128, 2.0, 0.1)
     for _ in range(options.updates):
         rows = torch.from_numpy(np.random.randint(0, len(data["obs"]), options.batch))
         algorithm.train({key: column[rows] for key, column in data.items()})

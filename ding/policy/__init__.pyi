@@ -43,7 +43,9 @@ from ding.policy.command_mode_policy_instance import IBCCommandModePolicy as IBC
 from ding.policy.command_mode_policy_instance import IMPALACommandModePolicy as IMPALACommandModePolicy
 from ding.policy.command_mode_policy_instance import IQLCommandModePolicy as IQLCommandModePolicy
 from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import MADDPGCommandModePolicy as MADDPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import MADQNCommandModePolicy as MADQNCommandModePolicy
+from ding.policy.command_mode_policy_instance import MASACCommandModePolicy as MASACCommandModePolicy
 from ding.policy.command_mode_policy_instance import MBSACCommandModePolicy as MBSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import NGUCommandModePolicy as NGUCommandModePolicy
@@ -116,7 +118,9 @@ from ding.policy.ibc import IBCPolicy as IBCPolicy
 from ding.policy.impala import IMPALAPolicy as IMPALAPolicy
 from ding.policy.iql import IQLPolicy as IQLPolicy
 from ding.policy.iqn import IQNPolicy as IQNPolicy
+from ding.policy.maddpg import MADDPGPolicy as MADDPGPolicy
 from ding.policy.madqn import MADQNPolicy as MADQNPolicy
+from ding.policy.masac import MASACPolicy as MASACPolicy
 from ding.policy.mbpolicy.dreamer import DREAMERPolicy as DREAMERPolicy
 from ding.policy.mbpolicy.mbsac import MBSACPolicy as MBSACPolicy
 from ding.policy.mbpolicy.mbsac import STEVESACPolicy as STEVESACPolicy

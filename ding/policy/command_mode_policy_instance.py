@@ -37,7 +37,9 @@ from ding.policy.ibc import IBCPolicy
 from ding.policy.impala import IMPALAPolicy
 from ding.policy.iql import IQLPolicy
 from ding.policy.iqn import IQNPolicy
+from ding.policy.maddpg import MADDPGPolicy
 from ding.policy.madqn import MADQNPolicy
+from ding.policy.masac import MASACPolicy
 from ding.policy.mbpolicy.dreamer import DREAMERPolicy
 from ding.policy.mbpolicy.mbsac import MBSACPolicy, STEVESACPolicy
 from ding.policy.mdqn import MDQNPolicy
@@ -115,6 +117,8 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "rebrac_command": ("ReBRACCommandModePolicy", ReBRACPolicy),
         "rlpd_command": ("RLPDCommandModePolicy", RLPDPolicy),
         "xql_command": ("XQLCommandModePolicy", XQLPolicy),
+        "maddpg_command": ("MADDPGCommandModePolicy", MADDPGPolicy),
+        "masac_command": ("MASACCommandModePolicy", MASACPolicy),
         "happo_command": ("HAPPOCommandModePolicy", HAPPOPolicy),
         "ibc_command": ("IBCCommandModePolicy", IBCPolicy),
         "atoc_command": ("ATOCCommandModePolicy", ATOCPolicy),

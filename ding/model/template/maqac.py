@@ -88,6 +88,61 @@ class ContinuousMAQAC(ActorCriticModes):
         return {"q_value": each_value(self.critic, x, "pred")}
 
 
+@MODEL_REGISTRY.register("joint_maqac")
+class JointMAQAC(ContinuousMAQAC):
+    """:class:`ContinuousMAQAC` whose Q functions read the actions of all A agents, and which agent they are of (Lowe et
+    al. 2017, arXiv:1706.02275).
+
+    Arguments:
+        agent_num: A.
+    """
+
+    _others: torch.Tensor
+    _which: torch.Tensor
+
+    def __init__(
+        self,
+        agent_num: int,
+        agent_obs_shape: Shape,
+        global_obs_shape: Shape,
+        action_shape: Shape,
+        action_space: str,
+        twin_critic: bool = False,
+        actor_head_hidden_size: int = 64,
+        actor_head_layer_num: int = 1,
+        critic_head_hidden_size: int = 64,
+        critic_head_layer_num: int = 1,
+        activation: nn.Module | None = RELU,
+        norm_type: str | None = None,
+    ) -> None:
+        # The action of the agent itself is beside this state.
+        width = vector_width(global_obs_shape) + (agent_num - 1) * action_width(action_shape) + agent_num
+        super().__init__(
+            agent_obs_shape, width, action_shape, action_space, twin_critic, actor_head_hidden_size,
+            actor_head_layer_num, critic_head_hidden_size, critic_head_layer_num, activation, norm_type,
+        )  # fmt: skip
+        self.agent_num = agent_num
+        agents = torch.arange(agent_num)
+        others = (agents.unsqueeze(1) + torch.arange(1, agent_num)) % agent_num
+        self.register_buffer("_others", others, persistent=False)
+        self.register_buffer("_which", torch.eye(agent_num), persistent=False)
+
+    def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """``obs`` with ``global_state`` ``[B, global_obs_shape]`` or ``[B, A, global_obs_shape]``, and ``action`` ``[B,
+        A, N]`` to ``q_value`` ``[B, A]``, or a list of two. With ``others`` ``[B, A, N]``, an agent's own action is of
+        ``action``, and those of the other agents are of ``others``.
+        """
+        action, state = inputs["action"], inputs["obs"]["global_state"]
+        action = action if action.ndim == 3 else action.unsqueeze(-1)
+        shown = inputs.get("others", action)
+        batch = action.shape[0]
+        state = state if state.ndim == 3 else state.unsqueeze(1).expand(-1, self.agent_num, -1)
+        which = self._which.expand(batch, -1, -1)
+        others = shown.reshape(action.shape)[:, self._others].flatten(2)
+        x = torch.cat([state, which.to(state.dtype), action, others], -1)
+        return {"q_value": each_value(self.critic, x, "pred")}
+
+
 @MODEL_REGISTRY.register("discrete_maqac")
 class DiscreteMAQAC(ActorCriticModes):
     """:class:`ContinuousMAQAC` for discrete actions: Q functions with a value per action."""

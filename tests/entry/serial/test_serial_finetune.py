@@ -101,12 +101,15 @@ def test_joined_updates_learn_from_the_same_batches():
 @pytest.mark.parametrize("policy", ["rlpd", "rebrac", "cal_ql", "xql"])
 @pytest.mark.parametrize(("saved_at", "end"), [(2, 5), (7, 11)])
 def test_a_run_goes_on_from_a_saved_state_exactly(policy, saved_at, end):
-    def setting(**learn):
-        return config(policy, run_state_freq=saved_at, update_per_collect=1, **learn)
+    def setting(**learner):
+        resumes = bool(learner)
+        learner["keep_last"] = 9
+        learn = {"run_state_freq": saved_at, "update_per_collect": 1, "resume_training": resumes, "learner": learner}
+        return config(policy, **learn)
 
     whole = serial_pipeline_finetune(setting(), seed=0, max_train_iter=end)
     (saved,) = Path().glob(f"finetune*/ckpt/iteration_{saved_at}.pth.tar")
-    again = setting(resume_training=True, learner={"hook": {"load_ckpt_before_run": str(saved)}})
+    again = setting(hook={"load_ckpt_before_run": str(saved)})
     resumed = serial_pipeline_finetune(again, seed=0, max_train_iter=end)
     expected, found = (one.learn_mode.state_dict()["model"] for one in (whole, resumed))
     assert all(torch.equal(expected[name], found[name]) for name in expected)

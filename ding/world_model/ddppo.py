@@ -55,7 +55,8 @@ class DDPPOWorldMode(MBPOWorldModel):
     The first, ``rollout_model``, learns as that of MBPO. ``gradient_model`` also learns that its derivative along the
     way from a transition to its nearest neighbours is the difference of their labels.
 
-    State: ``rollout_model.*``, ``gradient_model.*`` and ``scaler.*``.
+    State: ``rollout_model.*``, ``gradient_model.*`` and ``scaler.*``; with ``model.normalize_labels`` also
+    ``label_scaler.*``.
 
     Attributes:
         rollout_model, gradient_model: the networks; the second is ``None`` with ``model.gradient_model=False``.
@@ -160,6 +161,8 @@ class DDPPOWorldMode(MBPOWorldModel):
         inputs = self.scaler.transform(inputs)
         ways, changes = (part[neighbors] - part.unsqueeze(1) for part in (inputs, labels))
         changes = changes - too_much
+        if self.label_scaler is not None:
+            changes = changes / self.label_scaler.std
         members, orders = self.ensemble_size, torch.zeros(0, dtype=torch.int64)
 
         def fields(start: int) -> dict[str, torch.Tensor]:

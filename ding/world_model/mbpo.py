@@ -40,11 +40,12 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
     of a step is predicted by one of them, drawn at random. The env says which observations end an episode
     (``termination_fn``).
 
-    State: ``ensemble_model.*`` and ``scaler.*``.
+    State: ``ensemble_model.*`` and ``scaler.*``; with ``model.normalize_labels`` also ``label_scaler.*``.
 
     Attributes:
         ensemble_model: the networks.
         scaler: scales their inputs.
+        label_scaler: scales what they predict; ``None`` without ``model.normalize_labels``.
         training_steps: makes their training steps, eager or compiled.
     """
 
@@ -68,6 +69,9 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
             "hidden_size": 200,
             # (bool) Whether the weights are regularised.
             "use_decay": False,
+            # (bool) Whether rewards and changes of the state are scaled to mean 0 and deviation 1. Without it the one
+            # with the largest deviation decides when the training ends. Logged errors of a training are then scaled.
+            "normalize_labels": False,
             # (int) Transitions of a training step.
             "batch_size": 256,
             # (float) Share of the transitions that is held out.
@@ -107,6 +111,8 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         # A buffer that no state dict has, so that a compiled update of a policy finds the elites of today in it.
         self.register_buffer("_elites", torch.zeros(0, dtype=torch.int64), persistent=False)
         self._make_networks()
+        sizes = model.state_size + model.reward_size
+        self.label_scaler = StandardScaler(sizes).to(self.device) if model.normalize_labels else None
         self.training_steps = TrainingSteps(self.cfg.compile, type(self).__name__)
         for network in self._networks().values():
             self.training_steps.prepare(network)
@@ -193,7 +199,10 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         return torch.empty_like(labels.flatten(0, 1)[:rows]).index_copy(0, order, labels.flatten(0, 1)[:rows])
 
     def _drawn(self, mean: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
-        return mean if self.deterministic_rollout else mean + var.sqrt() * torch.randn_like(mean)
+        return self._unscaled(mean if self.deterministic_rollout else mean + var.sqrt() * torch.randn_like(mean))
+
+    def _unscaled(self, labels: torch.Tensor) -> torch.Tensor:
+        return labels if self.label_scaler is None else self.label_scaler.inverse_transform(labels)
 
     def eval(self, env_buffer: Buffer | None = None, envstep: int = 0, train_iter: int = 0) -> Any:
         """Log how well ``eval_freq`` random transitions are predicted; without a buffer as ``nn.Module.eval``.
@@ -210,6 +219,7 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
         for prefix, network in self._networks().items():
             with torch.no_grad():
                 mean, _ = network(_for_all(self.scaler.transform(inputs), self.ensemble_size))
+            mean = self._unscaled(mean)
             numbers = {
                 "eval_mse_loss": (mean - labels).square().mean(),
                 "eval_ensemble_mse_loss": (mean.mean(0) - labels).square().mean(),
@@ -250,7 +260,7 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
     def _fit(
         self, network: EnsembleModel, inputs: torch.Tensor, labels: torch.Tensor, more: More | None = None
     ) -> tuple[list[int], dict[str, torch.Tensor]]:
-        """Train a network, and return its elites and what to log. The scaler is fitted to the inputs before.
+        """Train a network, and return its elites and what to log. The scalers are fitted before.
 
         Args:
             more: further fields of a batch, see :meth:`_epoch`.
@@ -263,6 +273,9 @@ class MBPOWorldModel(HybridWorldModel, nn.Module):
             )
         self.scaler.fit(inputs[held_out:])
         inputs = self.scaler.transform(inputs)
+        if self.label_scaler is not None:
+            self.label_scaler.fit(labels[held_out:])
+            labels = self.label_scaler.transform(labels)
         held_inputs = _for_all(inputs[:held_out], self.ensemble_size)
         best = Best(network)
         epochs_since_update = epochs = 0

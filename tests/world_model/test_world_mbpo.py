@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ding.config import ConfigValueError
+from ding.data import TransitionBatch
 from ding.world_model import create_world_model
 from ding.world_model.model.ensemble import EnsembleFC, EnsembleModel, StandardScaler
 from ding.world_model.model.steps import TrainingSteps
@@ -199,6 +200,27 @@ def test_a_model_resumes_its_training(no_shuffling):
         model.train(InOrder(16), 200, 0)
     for name, value in first.state_dict().items():
         assert torch.equal(value, second.state_dict()[name]), name
+
+
+def test_small_changes_of_the_state_are_learnt_beside_large_rewards():
+    """On a linear system the ensemble finds the closed form, whatever the scales of its labels are."""
+    torch.manual_seed(0)
+    obs, action = torch.randn(600, 3), torch.rand(600, 1) * 2 - 1
+    change = 0.01 * (obs @ torch.tensor([[0.0, 1.0, 0.5], [-1.0, 0.0, 0.0], [0.3, 0.0, -1.0]]) + action)
+    reward = 5 * obs[:, :1] - 3 * action
+    columns = {"obs": obs, "action": action, "next_obs": obs + change, "reward": reward}
+    buffer = InOrder(12)
+    buffer.samples = TransitionBatch({**columns, "done": np.zeros(600, dtype=np.bool_)})
+    sizes = {"hidden_size": 32, "batch_size": 32, "use_decay": False}
+    model = mbpo(normalize_labels=True, max_epochs=100, max_epochs_since_update=99, **sizes)
+    model.train(buffer, 600, 0)
+    twin = mbpo(normalize_labels=True, **sizes)
+    twin.load_run_state(copy.deepcopy(model.run_state()))
+    for found in (model, twin):
+        with torch.no_grad():
+            predicted, next_obs, _ = found.step(obs, action)
+        assert (predicted - reward[:, 0]).var() < 0.05 * reward.var()
+        assert ((next_obs - obs - change).var(0) < 0.05 * change.var(0)).all()
 
 
 def test_what_is_wrong_is_named():

@@ -11,6 +11,7 @@ from ding.policy._learning.optimization import clipping_adam, clipping_rmsprop
 from ding.policy._learning.q_values import QLoss, greedy, mean_of, row_of_action
 from ding.policy.dqn import DQNPolicy
 from ding.rl_utils import fqf_calculate_fraction_loss, quantile_huber_loss
+from ding.torch_utils import Adam
 from ding.utils import POLICY_REGISTRY
 
 
@@ -62,14 +63,13 @@ class FQFPolicy(DQNPolicy):
         return network
 
     def _init_learn(self) -> None:
-        super()._init_learn()
         learn = self._cfg.learn
         head: Any = self._model.head
         self._parts: dict[str, Any] = {
             "quantiles_proposal": head.quantiles_proposal, "Q": head.Q, "fqf_fc": head.fqf_fc,
             "encoder": self._model.encoder,
         }  # fmt: skip
-        rest = [part.parameters() for name, part in self._parts.items() if name != "quantiles_proposal"]
+        super()._init_learn()
         self._fraction_optimizer = clipping_rmsprop(
             head.quantiles_proposal.parameters(),
             learn,
@@ -78,9 +78,11 @@ class FQFPolicy(DQNPolicy):
             alpha=0.95,
             eps=1e-5,
         )
-        self._optimizer = clipping_adam(
-            chain(*rest), learn, lr=learn.learning_rate_quantile, eps=0.01 / learn.batch_size
-        )
+
+    def _make_optimizer(self) -> Adam:
+        learn = self._cfg.learn
+        rest = [part.parameters() for name, part in self._parts.items() if name != "quantiles_proposal"]
+        return clipping_adam(chain(*rest), learn, lr=learn.learning_rate_quantile, eps=0.01 / learn.batch_size)
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         """Quantile regression of ``Z_tau(s, a)`` to ``r + discount Z'_tau(s', argmax_a E Z(s', a))``; among its numbers

@@ -152,6 +152,7 @@ def test_what_is_wrong_is_named():
 def test_some_passes_of_the_configs(name):
     main, create = read_config(FOLDER / f"pendulum_{name}_config.py")
     main.exp_name = "e"
+    main.policy.random_collect_size = 1000
     main.policy.learn.update_per_collect = 1
     main.world_model.model.update(max_epochs=2, hidden_size=8)
     PIPELINES[create.policy.type]((main, create), max_env_step=1030, strict=True)

@@ -21,6 +21,7 @@ from ding.entry.parallel.roles import PRELOAD, make_roles
 from ding.entry.parallel.scaling import CollectorCount
 from ding.entry.parallel.snapshots import KeptPlanes, newest_snapshot, restore_snapshot, save_snapshot
 from ding.entry.parallel.workers import COORDINATOR
+from ding.entry.snapshot_clock import SnapshotClock
 from ding.entry.view.access_file import AccessFile
 from ding.entry.view.callbacks import ReportedProgress, RunCallback
 from ding.entry.view.failure import failures_logged
@@ -242,20 +243,22 @@ def _launch(
         preload=PRELOAD,
         spawner=place.spawner,
     )
+    asked = True
     try:
         outcome = launcher.run()
+        asked = outcome.signum is not None or SnapshotClock(cfg.main.policy.learn).counts_iterations
     finally:
         folder = Path(exp_name)
         for path in (folder, *folder.glob("ckpt*/"), *folder.glob("ckpt*/*/")):
             remove_torn_files(path)
-        last = _last_snapshot(exp_name, run_dir, kept)
+        last = _last_snapshot(exp_name, run_dir, kept, asked)
     return outcome, last
 
 
-def _last_snapshot(exp_name: str, run_dir: Path, kept: KeptPlanes) -> Path | None:
+def _last_snapshot(exp_name: str, run_dir: Path, kept: KeptPlanes, asked: bool) -> Path | None:
     """The snapshot of a run whose processes have all ended."""
     try:
-        return save_snapshot(exp_name, run_dir, kept)
+        return save_snapshot(exp_name, run_dir, kept, asked)
     except (OSError, JournalError) as error:
         logging.getLogger("ding.entry").warning("no last snapshot is taken: %s", error)
         return None

@@ -19,7 +19,7 @@ _LEAST_FREE_BYTES = 64_000_000
 
 class SnapshotClock:
     """Says when a run saves a snapshot: every ``run_state_freq`` train iterations, or where that is 0 every
-    ``run_state_every_s`` seconds (600 by default, 0: never). Either way the run ends with one.
+    ``run_state_every_s`` seconds, 600 by default. Either way the run ends with one. Where both are 0 it saves none.
 
     Args:
         learn: the section ``policy.learn``.
@@ -69,8 +69,8 @@ def has_room(folder: Path, size: int) -> bool:
     if free >= max(_DISK_RESERVE * size, _LEAST_FREE_BYTES):
         return True
     logger.warning(
-        "no snapshot is saved: it takes %s, and %s are free on the disk of %s, where three times its size shall be",
-        gigabytes(size), gigabytes(free), folder,
+        "no snapshot is saved: it takes %s, and the disk of %s has %s free, less than three times as much",
+        gigabytes(size), folder, gigabytes(free),
     )  # fmt: skip
     return False
 

@@ -75,7 +75,7 @@ class SnapshotTaker:
         clock: SnapshotClock,
         files_held: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._take = partial(save_snapshot, exp_name, run_dir, kept)
+        self._take = partial(save_snapshot, exp_name, run_dir, kept, asked=clock.counts_iterations)
         self._clock, self._files_held = clock, files_held
         self._begun = False
         self._thread: threading.Thread | None = None
@@ -104,11 +104,16 @@ class SnapshotTaker:
             logger.warning("no snapshot is taken, the one before is whole: %s", error)
 
 
-def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPlanes") -> Path | None:
+def save_snapshot(
+    exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPlanes", asked: bool = True
+) -> Path | None:
     """Write a snapshot of a run; older ones but one are removed.
 
+    Args:
+        asked: whether the user asked for it. One that nobody asked for is left out where the disk has little room.
+
     Returns:
-        Its folder; ``None`` where no learner has a checkpoint yet, or the disk has too little room.
+        Its folder; ``None`` where there is none, because no learner has a checkpoint yet, or for want of room.
 
     Raises:
         OSError, JournalError: it cannot be written; those before are whole.
@@ -118,8 +123,9 @@ def save_snapshot(exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPla
     if not learners or not journal.is_file():
         return None
     root = Path(exp_name) / "ckpt"
-    if not has_room(root, kept.nbytes() + sum(path.stat().st_size for _, path in learners)):
+    if not asked and not has_room(root, kept.nbytes() + sum(path.stat().st_size for _, path in learners)):
         return None
+    root.mkdir(parents=True, exist_ok=True)
     working = root / f"snapshot.{os.getpid()}.tmp"
     try:
         state = copy_journal(journal, working)

@@ -272,8 +272,7 @@ def _fewest(count: int) -> int:
 
 def _first_says(value: bool) -> bool:
     """The value of the first process, in all of them."""
-    said = torch.tensor([int(value and get_rank() == 0)])
-    return bool(allreduce_data(said, "sum").item())
+    return allreduce_data(int(value and get_rank() == 0), "sum") > 0
 
 
 def collected(parts: SerialParts, **kwargs: Any) -> Sequence[Any]:

@@ -19,7 +19,7 @@ from ding.entry.serial.parts import SerialParts
 from ding.entry.serial.run_state import FILE_KIND, STATE, copied_state, evaluate_anew, progress_of
 from ding.entry.serial.snapshot_folders import own_folder
 from ding.entry.snapshot_clock import gigabytes, has_room
-from ding.utils import get_rank, get_world_size
+from ding.utils import allreduce_data, get_rank, get_world_size
 from ding.utils.checkpoint import CLASSIC_SUFFIX, LEARNER, keep_newest, write_parts
 from ding.utils.file_helper import atomic_write, save_file
 from ding.utils.seed import generator_states
@@ -29,6 +29,7 @@ logger = logging.getLogger("ding.entry")
 
 _KEPT_SNAPSHOTS = 2
 _TITLES = {"buffer": "replay buffer"}
+_NOT_SAVED = "no snapshot is saved, the one before is whole: %s: %s"
 
 
 class RunSaver:
@@ -73,7 +74,7 @@ class RunSaver:
     def save_unasked(self, beside: bool = True) -> None:
         """Save a snapshot that nobody asked for: it neither changes the run nor ends it.
 
-        Where memory or the disk have no room for it, or it cannot be written, one line says so.
+        Where memory or the disk have no room for it, or a part of the run cannot be saved, one line says so.
 
         Args:
             beside: whether the snapshot is written in a thread, while the run continues.
@@ -82,28 +83,45 @@ class RunSaver:
         progress = progress_of(self._parts)
         if not any(progress.values()) or progress == self._saved:
             return
-        needed, free = _buffer_bytes(self._parts.buffer), available_memory_bytes()
-        if free is not None and needed > free // 2:
-            logger.warning(
-                "no snapshot is saved: a copy of the replay buffer takes %s of the %s of memory that are free; "
-                "policy.learn.run_state_every_s=0 saves none, run_state_freq=N saves one in any case",
-                gigabytes(needed), gigabytes(free),
-            )  # fmt: skip
+        if not self._has_room():
             return
-        folder = self._folder()
         self._parts.learner.collector_envstep = self._parts.collector.envstep
-        write = self._prepared(folder)
+        try:
+            write = self._prepared(self._folder())
+        except Exception as error:  # noqa: BLE001 - a part of the user's may have no state, which the run does not need
+            logger.warning(_NOT_SAVED, type(error).__name__, error)
+            return
 
         def write_or_say() -> None:
             try:
-                if has_room(folder.parent, needed):
-                    write()
-            except OSError as error:
-                logger.warning("no snapshot is saved, the one before is whole: %s", error)
+                write()
+            except Exception as error:  # noqa: BLE001 - as above, and whatever a disk does
+                logger.warning(_NOT_SAVED, type(error).__name__, error)
 
         self._writing = self._writer.submit(write_or_say)
         if not beside:
             self.finish()
+
+    def _has_room(self) -> bool:
+        """Return whether memory and disk of all processes have room for a snapshot; a line says which has not."""
+        needed, free = _buffer_bytes(self._parts.buffer), available_memory_bytes()
+        fits = free is None or needed <= free // 2
+        if not fits:
+            logger.warning(
+                "no snapshot is saved: a copy of the replay buffer takes %s of the %s of memory that are free; "
+                "policy.learn.run_state_every_s=0 saves none, run_state_freq=N saves one in any case",
+                gigabytes(needed), gigabytes(free or 0),
+            )  # fmt: skip
+        else:
+            try:
+                fits = has_room(self._folder().parent, needed)
+            except OSError as error:
+                fits = False
+                logger.warning(_NOT_SAVED, type(error).__name__, error)
+        if self._parts.cfg.policy.get("multi_gpu", False) and get_world_size() > 1:
+            # A snapshot without the part of a process is none, and would push out a whole one.
+            fits = allreduce_data(int(fits), "sum") == get_world_size()
+        return fits
 
     def _folder(self) -> Path:
         return Path(self._parts.cfg.exp_name) / "ckpt" / f"snapshot_{self._parts.learner.train_iter}"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -197,6 +198,14 @@ def test_without_space_nothing_is_left_of_a_snapshot_and_the_next_one_is_taken(r
     taker.look(50)
     taker.close()
     assert newest_snapshot("exp").notes["train_iter"] == 50
+
+
+def test_one_that_nobody_asked_for_leaves_room_on_the_disk(run, monkeypatch, caplog) -> None:
+    usage = namedtuple("Usage", "total used free")(10**9, 10**9, 1000)
+    monkeypatch.setattr("ding.entry.snapshot_clock.shutil.disk_usage", lambda _: usage)
+    assert save_snapshot("exp", run.run_dir, run.kept, asked=False) is None
+    assert "no snapshot is saved: it takes" in caplog.text
+    assert save_snapshot("exp", run.run_dir, run.kept) == Path("exp/ckpt/snapshot_30")
 
 
 def test_chunks_stay_while_they_are_copied(planes_kind, new_root) -> None:

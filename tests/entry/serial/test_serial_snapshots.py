@@ -17,6 +17,7 @@ from ding.entry.serial import run_saver
 from ding.entry.serial.run_state import newest_good_snapshot
 from ding.entry.snapshot_clock import SnapshotClock
 from ding.utils.checkpoint import read_manifest
+from ding.worker import AdvancedReplayBuffer
 from tests.entry.serial.test_serial_exact_resume import config, digest_of
 
 #: So often that each pass saves a snapshot.
@@ -107,7 +108,7 @@ Usage = namedtuple("Usage", "total used free")
 @pytest.mark.parametrize(
     ("replaced", "value", "said"),
     [
-        ("snapshot_clock.shutil.disk_usage", Usage(10**9, 10**9, 1000), "it takes .* are free on the disk"),
+        ("snapshot_clock.shutil.disk_usage", Usage(10**9, 10**9, 1000), "it takes .* free, less than three times"),
         ("serial.run_saver.available_memory_bytes", 10, "a copy of the replay buffer takes"),
     ],
 )
@@ -128,7 +129,18 @@ def test_a_disk_that_fails_does_not_end_the_run(monkeypatch, caplog) -> None:
     monkeypatch.setattr(run_saver, "write_tree", fail)
     serial_pipeline(config("run", run_state_every_s=ALWAYS_S), seed=0, max_train_iter=10)
     assert json.loads(Path("run/result.json").read_text())["train_iter"] == 10
-    assert "no snapshot is saved, the one before is whole: [Errno 5]" in caplog.text
+    assert "no snapshot is saved, the one before is whole: OSError: [Errno 5]" in caplog.text
+
+
+def test_a_buffer_without_a_state_does_not_end_the_run(monkeypatch, caplog) -> None:
+    def fail(*_: object) -> None:
+        raise NotImplementedError("this buffer has no state")
+
+    monkeypatch.setattr(AdvancedReplayBuffer, "state_dict", fail)
+    serial_pipeline(config("run", run_state_every_s=ALWAYS_S), seed=0, max_train_iter=10)
+    assert json.loads(Path("run/result.json").read_text())["train_iter"] == 10
+    assert "no snapshot is saved, the one before is whole: NotImplementedError: this buffer" in caplog.text
+    assert not list(Path("run/ckpt").glob("snapshot_*"))
 
 
 def test_the_clock() -> None:

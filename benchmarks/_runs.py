@@ -41,6 +41,8 @@ MODES = {
 # By type of the policy.
 POLICY_MODES = {
     "bc": "serial_bc",
+    "cal_ql": "serial_finetune",
+    "rlpd": "serial_finetune",
     "pc_bfs": "serial_pc",
     "td3_vae": "serial_td3_vae",
     "mbsac": "serial_dream",
@@ -141,7 +143,7 @@ def prepare(name: str, folder: Path, limits: Limits) -> None:
     script = config_file(name) if mode == "serial_trex" or name == "cartpole_bc" else None
     if name.startswith("word_match_"):
         script = CONFIGS / "text/make_small_encoder.py"
-    if mode in ("serial_offline", "serial_bc") and script is None:
+    if mode in ("serial_offline", "serial_bc", "serial_finetune") and script is None:
         script = config_file(DATA[name.partition("_")[0]])
     if script is not None and not (folder / (made := f"{script.stem}.made")).exists():
         subprocess.run([sys.executable, str(script)], cwd=folder, check=True)

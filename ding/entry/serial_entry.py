@@ -22,7 +22,7 @@ from ding.config.sections import dig, episodes_of_evaluation, without_workers
 from ding.entry.serial.arguments import InputConfig, RunArguments
 from ding.entry.serial.loop import DataPath, ReplayPath, SerialLoop, StopSignals
 from ding.entry.serial.parts import EnvSetting, SerialParts, env_class, serial_parts
-from ding.entry.serial.reward_mode import check_unread_reward_model
+from ding.entry.serial.reward_mode import check_unread_data_share, check_unread_reward_model
 from ding.entry.serial.run_state import note_stop
 from ding.entry.serial.wandb_callback import WandbCallback, wants_wandb
 from ding.entry.view.callbacks import Callbacks, RunCallback
@@ -167,7 +167,11 @@ class Run:
 
 @contextlib.contextmanager
 def opened_run(
-    arguments: RunArguments, keep_folder: bool = False, estimates_rewards: bool = False, commanded: bool = True
+    arguments: RunArguments,
+    keep_folder: bool = False,
+    estimates_rewards: bool = False,
+    commanded: bool = True,
+    mixes_data: bool = False,
 ) -> Iterator[Run]:
     """Compile the config, make the experiment folder, show the run and note signals until the block ends.
 
@@ -176,6 +180,7 @@ def opened_run(
         keep_folder: whether to use the experiment folder that is there, for what lies in it.
         estimates_rewards: whether the pipeline trains on the rewards of the config's reward model.
         commanded: whether the policy becomes its twin with command mode; a pipeline that does not collect needs none.
+        mixes_data: whether the pipeline draws rows of a data set beside its own samples.
 
     Raises:
         ExperimentDirError: another run lasts in the folder in which this one would go on.
@@ -215,6 +220,8 @@ def opened_run(
                 record_network(cfg.exp_name, "total_config.py", arguments.model, cfg.policy.model)
             if not estimates_rewards:
                 check_unread_reward_model(cfg, arguments.strict)
+            if not mixes_data:
+                check_unread_data_share(cfg, arguments.strict)
             yield Run(arguments, cfg, view, signals)
 
 

@@ -71,7 +71,7 @@ def serial_pipeline_finetune(arguments: RunArguments) -> Policy:
         ConfigError: the config is wrong; see ``ding.config.errors``.
         DatasetError: the data set is broken, or does not fit ``policy.model``.
     """
-    with opened_run(arguments) as run:
+    with opened_run(arguments, mixes_data=True) as run:
         cfg = run.cfg
         alone, share = shares_of_data(cfg)
         dataset = create_dataset(cfg)

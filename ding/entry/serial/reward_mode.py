@@ -1,4 +1,4 @@
-"""Which mode of the command line trains on the rewards of a config's reward model."""
+"""Keys that only some pipelines read, above all the reward model, and the modes of the command line that do."""
 
 import logging
 
@@ -32,6 +32,21 @@ def check_unread_reward_model(cfg: EasyDict, strict: bool) -> None:
     ngu = section == "rnd_reward_model"
     mode = "serial_ngu" if ngu else reward_mode(cfg[section].get("type", ""), bool(cfg.policy.on_policy))
     text = f"{section}: this pipeline trains on the rewards of the env; ding -m {mode} trains on those of the model"
+    _report(text, strict)
+
+
+def check_unread_data_share(cfg: EasyDict, strict: bool) -> None:
+    """Warn that a pipeline reads none of the keys that mix a data set with collected samples.
+
+    Raises:
+        UnknownKeyError: the same, when ``strict``.
+    """
+    key = next((key for key in ("offline_train_iter", "offline_share") if cfg.policy.learn.get(key) is not None), None)
+    if key is not None:
+        _report(f"policy.learn.{key}: this pipeline does not read it; ding -m serial_finetune does", strict)
+
+
+def _report(text: str, strict: bool) -> None:
     if strict:
         raise UnknownKeyError(f"config key {text}", [text])
     logger.warning("config key %s", text)

@@ -10,9 +10,9 @@ import torch
 from click.testing import CliRunner
 from easydict import EasyDict
 
-from ding.config import ConfigValueError
+from ding.config import ConfigValueError, UnknownKeyError
 from ding.data import columns_save
-from ding.entry import serial_pipeline_finetune, serial_pipeline_offline
+from ding.entry import serial_pipeline, serial_pipeline_finetune, serial_pipeline_offline
 from ding.entry.cli import cli
 from ding.model import EnsembleQAC
 from ding.utils.data import naive_save
@@ -137,6 +137,15 @@ def test_wrong_settings_name_the_key():
     main.policy.priority = True
     with pytest.raises(ConfigValueError, match="rows of a data set have no priorities"):
         serial_pipeline_finetune((main, create), seed=0)
+
+
+@pytest.mark.parametrize("pipeline", [serial_pipeline, serial_pipeline_offline])
+def test_other_pipelines_say_that_they_do_not_read_its_keys(pipeline, caplog):
+    text = "policy.learn.offline_train_iter: this pipeline does not read it; ding -m serial_finetune does"
+    with pytest.raises(UnknownKeyError, match=text):
+        pipeline(config("iql"), seed=0, max_train_iter=1, strict=True)
+    pipeline(config("iql"), seed=0, max_train_iter=1)
+    assert text in caplog.text
 
 
 def test_fields_of_later_steps_need_columns():

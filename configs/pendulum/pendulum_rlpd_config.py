@@ -17,6 +17,7 @@ pendulum_rlpd_config = dict(
     ),
     policy=dict(
         cuda=False,
+        random_collect_size=500,
         model=dict(
             obs_shape=3,
             action_shape=1,

@@ -1,7 +1,6 @@
 """What a run is and does, read from its folder again and again while it grows."""
 
 import hashlib
-import json
 import logging
 import os
 import re
@@ -24,6 +23,7 @@ from ding.entry.view.runs import (
     label_of,
     main_config_of,
     read_literals,
+    read_object,
     seed_of,
 )
 from ding.utils.nested import dotted
@@ -222,10 +222,10 @@ class BoardRun:
         self.config = read_literals(path)
 
     def _read_status(self, path: Path) -> None:
-        self.status = _object(path)
+        self.status = read_object(path)
 
     def _read_result(self, path: Path) -> None:
-        self._result = _object(path)
+        self._result = read_object(path)
 
 
 class BoardRuns:
@@ -285,13 +285,6 @@ class BoardRuns:
             self._runs[run.folder] = run
             if time.monotonic() >= until_s:
                 break
-
-
-def _object(path: Path) -> dict[str, Any]:
-    content = json.loads(path.read_text())
-    if not isinstance(content, dict):
-        raise ValueError(f"expected a JSON object, got {type(content).__name__}")
-    return content
 
 
 def _first(config: object, *paths: tuple[str, ...]) -> str | None:

@@ -3,8 +3,8 @@
 Only result, status and event files and the text of saved configs are read; nothing of a run is executed.
 """
 
+import contextlib
 import glob
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,16 @@ import numpy as np
 from ding.config import ConfigValueError
 from ding.entry.view.event_files import Scalars, read_files
 from ding.entry.view.plot import DEFAULT_TAG, Curve, RunCurve, average, run_curve
-from ding.entry.view.runs import STATUS_FILE, event_files, find_runs, label_of, nearest_path, saved_config, seed_of
+from ding.entry.view.runs import (
+    STATUS_FILE,
+    event_files,
+    find_runs,
+    label_of,
+    nearest_path,
+    read_object,
+    saved_config,
+    seed_of,
+)
 from ding.entry.view.seed_statistics import Scores, bootstrap_interval, interquartile_mean, probability_of_improvement
 from ding.entry.view.status import UNBOUNDED, finite
 from ding.utils import did_you_mean
@@ -248,11 +257,9 @@ def _read(folder: Path, scalars: dict[str, Scalars], tag: str) -> _Run | None:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        return read_object(path)
+    return {}
 
 
 def _bounded(value: object) -> float | None:

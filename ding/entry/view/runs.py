@@ -1,6 +1,7 @@
 """Which experiment folders there are, and what they hold: found and read without running anything of them."""
 
 import ast
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,6 +62,19 @@ def event_files(run: Path) -> list[Path]:
         names[:] = sorted(name for name in names if name not in _NO_CURVES)
         found += [Path(path, name) for name in sorted(files) if name.startswith(_EVENT_FILE)]
     return found
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return what a JSON file of a run holds, such as ``status.json``.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it holds no JSON object.
+    """
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise ValueError(f"expected a JSON object, got {type(content).__name__}")
+    return content
 
 
 def label_of(run: Path, seed: int | None = None) -> str:

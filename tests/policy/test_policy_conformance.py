@@ -30,9 +30,12 @@ from ding.policy import (
     DroQPolicy,
     EDACPolicy,
     FQFPolicy,
+    HAPPOPolicy,
     IMPALAPolicy,
     IQLPolicy,
     IQNPolicy,
+    MADDPGPolicy,
+    MASACPolicy,
     MDQNPolicy,
     NGUPolicy,
     PDQNPolicy,
@@ -99,6 +102,8 @@ MEMORY = {
     "eval": {"env_num": _ENVS},
 }
 GTRXL = {**{key: value for key, value in R2D2.items() if key != "learn_unroll_len"}, "unroll_len": 5, "seq_len": 3}
+# Two agents, each of which sees half of an observation.
+AGENTS = {"agent_num": 2, "agent_obs_shape": 2, "global_obs_shape": 4}
 SIZES = {"dyn_stoch": STOCH, "dyn_deter": DETER, "dyn_discrete": DISCRETE, "units": 8}
 DREAMER = {"imag_horizon": 3, "collect": {"collect_dyn_sample": False}}
 CASES = {
@@ -196,6 +201,10 @@ CASES = {
         },
         {},
     ),
+    "maddpg": (MADDPGPolicy, {"model": AGENTS, "learn": {"learning_rate_critic": 1e-3}}, {}),
+    "masac": (MASACPolicy, {"model": AGENTS}, {}),
+    "happo": (HAPPOPolicy, {"agent_num": 2, "model": AGENTS, "learn": {"epoch_per_collect": 2, "batch_size": 7}}, {}),
+    "mappo": (PPOPolicy, {"multi_agent": True, "model": AGENTS, "learn": {"epoch_per_collect": 2}}, {}),
     "sac-logit": (SACPolicy, {"collect": {"collector_logit": True}}, {}),
     "sqil-sac": (SQILSACPolicy, {}, {}),
     "discrete-sac": (DiscreteSACPolicy, {}, {"eps": 0.4}),
@@ -224,7 +233,9 @@ def _make(cls: type, overrides: dict) -> Any:
     set_pkg_seed(0, use_cuda=False)
     dreams = issubclass(cls, DREAMERPolicy)
     shapes = {} if cls.__name__.endswith("BDQPolicy") else {"action_shape": 2}
-    cfg = deep_merge_dicts(cls.default_config(), {"model": shapes if dreams else {"obs_shape": 4, **shapes}})
+    if "agent_num" not in overrides.get("model", {}):
+        shapes["obs_shape"] = 4
+    cfg = deep_merge_dicts(cls.default_config(), {"model": {"action_shape": 2} if dreams else shapes})
     policy = cls(deep_merge_dicts(cfg, overrides))
     if dreams:
         kind = "discrete" if overrides["model"].get("actor_dist") == "onehot" else "continuous"
@@ -236,9 +247,15 @@ def _observation(t: int) -> np.ndarray:
     return np.sin(np.arange(_ENVS * 4).reshape(_ENVS, 4) + t).astype(np.float32)
 
 
+def _has_agents(policy: Any) -> bool:
+    return "agent_num" in policy.collect_mode.get_attribute("cfg").model
+
+
 def _seen(policy: Any, t: int) -> Any:
     """What a policy sees at step t: observations, for NGU beside the actions and rewards before them."""
     obs = torch.from_numpy(_observation(t))
+    if _has_agents(policy):
+        return {"agent_state": obs.reshape(_ENVS, 2, 2), "global_state": obs}
     if not isinstance(policy, NGUPolicy):
         return obs
     return {"obs": obs, "prev_action": torch.arange(_ENVS) % 2, "prev_reward_extrinsic": obs[:, :1]}
@@ -252,6 +269,16 @@ def _ends(t: int) -> tuple[np.ndarray, np.ndarray]:
     """Env 0 meets a time limit, env 1 ends, env 2 goes on."""
     done = np.array([t == _STEPS - 1, t == _STEPS - 1, False])
     return done, np.array([t == _STEPS - 1, False, False])
+
+
+def _following(policy: Any, t: int) -> Any:
+    """What comes after step t: an array, of several agents as they see it."""
+    return _seen(policy, t + 1) if _has_agents(policy) else _observation(t + 1)
+
+
+def _joint(policy: Any, action: Any, start: int) -> Any:
+    """Of several agents the actions of all in one axis, ``start``."""
+    return action.flatten(start) if _has_agents(policy) else action
 
 
 def _payoff(action: Any) -> np.ndarray:
@@ -300,10 +327,10 @@ def _collect_columns(policy: Any, kwargs: dict) -> list[TransitionBatch]:
         obs = EnvBatch(ids, _seen(policy, t))
         output = policy.collect_mode.forward(obs, **kwargs)
         done, truncated = _ends(t)
-        reward = (_observation(t)[:, :1] + _payoff(output.columns["action"])).astype(np.float32)
-        step = TimestepBatch(ids, _observation(t + 1), reward, done, truncated, {})
+        reward = (_observation(t)[:, :1] + _payoff(_joint(policy, output.columns["action"], 1))).astype(np.float32)
+        step = TimestepBatch(ids, _following(policy, t), reward, done, truncated, {})
         columns = policy.collect_mode.process_transition(obs.columns, output.columns, step)
-        if "next_obs" in columns:
+        if "next_obs" in columns and not _has_agents(policy):
             columns["next_obs"] = torch.from_numpy(columns["next_obs"])
         columns["reward"] = torch.from_numpy(reward)
         steps.append(TransitionBatch(columns))
@@ -318,11 +345,10 @@ def _collect_rows(policy: Any, kwargs: dict) -> list[list[dict]]:
         output = policy.collect_mode.forward(obs, **kwargs)
         done, truncated = _ends(t)
         for i in range(_ENVS):
-            reward = (_observation(t)[i, :1] + _payoff(output[i]["action"])).astype(np.float32)
+            reward = (_observation(t)[i, :1] + _payoff(_joint(policy, output[i]["action"], 0))).astype(np.float32)
             info = {"TimeLimit.truncated": True} if truncated[i] else {}
-            step = BaseEnvTimestep(
-                torch.from_numpy(_observation(t + 1)[i]), torch.from_numpy(reward), bool(done[i]), info
-            )
+            after = _row(_seen(policy, t + 1), i) if _has_agents(policy) else torch.from_numpy(_observation(t + 1)[i])
+            step = BaseEnvTimestep(after, torch.from_numpy(reward), bool(done[i]), info)
             pieces[i].append(policy.collect_mode.process_transition(obs[i], output[i], step))
     return pieces
 
@@ -410,7 +436,7 @@ def test_networks_of_the_library_take_integers_and_bools(case, monkeypatch):
 
 SETTINGS = (
     *("dqn", "c51", "fqf", "sqn", "r2d2", "ppo", "ppo-lstm", "ppo-offpolicy", "ppo-pg", "pg", "impala", "acer", "a2c"),
-    *("d4pg", "td3", "sac", "discrete-sac", "pdqn", "bc"),
+    *("d4pg", "td3", "sac", "discrete-sac", "pdqn", "bc", "maddpg", "masac"),
 )
 
 
@@ -475,7 +501,7 @@ COMPILED = (
     *("ppo", "ppo-stored-adv", "ppo-continuous", "ppo-hybrid", "ppo-multi-discrete", "a2c", "a2c-continuous"),
     *("r2d2", "r2d3", "sac-simba", "tqc", "redq", "droq", "crossq", "pqn"),
     *("ppo-lstm", "ppo-gru-continuous", "ppo-rpo", "trpo"),
-    *("rlpd", "rebrac", "xql", "cal-ql"),
+    *("rlpd", "rebrac", "xql", "cal-ql", "maddpg", "masac", "mappo"),
 )
 
 
@@ -531,7 +557,7 @@ def compiler_cache(tmp_path_factory):
     "case",
     [
         *("dqn", "c51", "qrdqn", "iqn", "r2d2", "ppo", "a2c", "ddpg", "td3", "sac", "discrete-sac", "cql", "td3-bc"),
-        *("tqc", "redq", "droq", "crossq", "sac-simba", "rebrac", "xql", "cal-ql"),
+        *("tqc", "redq", "droq", "crossq", "sac-simba", "rebrac", "xql", "cal-ql", "maddpg", "masac"),
     ],
 )
 def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again(case, compiler_cache):

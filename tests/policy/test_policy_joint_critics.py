@@ -137,6 +137,13 @@ def test_an_agent_learns_by_its_own_action_alone():
     torch.testing.assert_close(again, q)
 
 
+def test_masac_starts_with_small_means():
+    model = make(MASACPolicy, init_w=1e-3).learn_mode.get_attribute("model")
+    mu, sigma = actor(model, observation(np.random.default_rng(0)), "logit")
+    assert mu.abs().max() < 0.02
+    assert (sigma - 1).abs().max() < 0.02
+
+
 @pytest.mark.parametrize("cls", [MADDPGPolicy, MASACPolicy])
 def test_recorded_and_resumed_updates_are_those_of_the_policy(cls):
     eager, recorded, resumed, samples = make(cls, 1e-3), make(cls, 1e-3, compile="record"), make(cls, 1e-3), batch()

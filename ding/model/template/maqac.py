@@ -127,6 +127,11 @@ class JointMAQAC(ContinuousMAQAC):
         self.register_buffer("_others", others, persistent=False)
         self.register_buffer("_which", torch.eye(agent_num), persistent=False)
 
+    @property
+    def actor_head(self) -> nn.Module:
+        """The actor, whose output layer begins as ``learn.init_w`` says."""
+        return self.actor
+
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """``obs`` with ``global_state`` ``[B, global_obs_shape]`` or ``[B, A, global_obs_shape]``, and ``action`` ``[B,
         A, N]`` to ``q_value`` ``[B, A]``, or a list of two. With ``others`` ``[B, A, N]``, an agent's own action is of

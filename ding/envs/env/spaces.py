@@ -45,7 +45,8 @@ def float32_space(space: AnySpace) -> AnySpace:
 
 def _float32_box(space: AnySpace) -> AnySpace:
     if isinstance(space, spaces.Box) and space.dtype.kind == "f" and space.dtype != np.float32:
-        return spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
+        with np.errstate(over="ignore"):  # a bound of float64 beyond float32 is none
+            return spaces.Box(space.low.astype(np.float32), space.high.astype(np.float32), dtype=np.float32)
     return space
 
 

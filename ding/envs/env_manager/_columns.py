@@ -1,5 +1,6 @@
 """Columns of one vector step: actions of a batch out, observations and rewards of many envs in, with their checks."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -21,7 +22,10 @@ from ding.envs.contract import (
 )
 from ding.envs.env.action_parts import as_index
 from ding.envs.env.spaces import tree_of
+from ding.utils.finite import FLOAT32_MAX, is_surely_finite, unfit_leaf
 from ding.utils.nested import iter_leaves, map_leaves, map_nested, map_paths
+
+logger = logging.getLogger(__name__)
 
 Schema: TypeAlias = dict[str, tuple[tuple[int, ...], Any]]
 """Path of a leaf -> shape and dtype of a row of it."""
@@ -29,26 +33,43 @@ Schema: TypeAlias = dict[str, tuple[tuple[int, ...], Any]]
 _FLOAT32 = np.dtype(np.float32)
 
 
-def has_nan(array: np.ndarray) -> bool:
-    """Whether there is NaN in an array; infinities are no NaN, and other dtypes than floats hold none."""
-    if array.dtype.kind != "f":
-        return False
-    squares = np.vdot(array, array)  # NaN when one of them is; the fastest look at a few numbers
-    return bool(squares != squares)
+class NumberCheck:
+    """Looks for numbers that networks cannot take in what envs return: NaN is an error, others a warning.
 
+    Args:
+        enabled: whether to look.
+    """
 
-def first_nan(columns: Columns) -> tuple[int, str] | None:
-    """Position of a row that holds NaN and the path of its leaf, ``None`` without one."""
-    if isinstance(columns, dict):
-        for key, part in columns.items():
-            found = first_nan(part)
-            if found is not None:
-                return found[0], f"{key}.{found[1]}" if found[1] else str(key)
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+        self._warned: set[str] = set()
+
+    def nan_in(self, name: str, columns: Columns, env_ids: Sequence[int] | None = None) -> tuple[int, str] | None:
+        """Return the position of a row that holds NaN, and where, as "the observation at 'a'"; None without one.
+
+        The first time that a number is infinite, or float32 cannot hold it, a warning names it.
+
+        Args:
+            name: of the columns, as "the reward".
+            env_ids: the env of each row; by default its position.
+        """
+        if not self._enabled or (isinstance(columns, np.ndarray) and is_surely_finite(columns)):
+            return None
+        found = unfit_leaf(iter_leaves(columns))
+        if found is None:
+            return None
+        path, position, number = found
+        where = f"{name} at {path!r}" if path else name
+        if np.isnan(number):
+            return position, where
+        if where not in self._warned:
+            self._warned.add(where)
+            env_id = position if env_ids is None else env_ids[position]
+            logger.warning(
+                "env %d: %s holds %g; networks compute in float32, where numbers beyond %.2g are infinite and give "
+                "NaN: scale or clip it, for example by a wrapper in env.env_wrapper", env_id, where, number, FLOAT32_MAX
+            )  # fmt: skip
         return None
-    array = columns.numpy() if isinstance(columns, torch.Tensor) else columns
-    if isinstance(array, np.ndarray) and has_nan(array):
-        return int(np.isnan(array).reshape(len(array), -1).any(axis=1).argmax()), ""
-    return None
 
 
 def action_rows(batch: EnvBatch, discrete: bool, as_given: bool = False) -> list[Any]:
@@ -95,7 +116,7 @@ def _array_row(row: object) -> object:
 
 def of_abnormal(obs: Any, reward: Any, last_obs: Any) -> tuple[Any, Any]:
     """Observation and reward of a step that collectors drop; what is missing, or NaN, is the one before, and 0."""
-    if obs is None or first_nan(stack_rows([obs])) is not None:
+    if obs is None or _holds_nan(stack_rows([obs])):
         obs = last_obs
     paid = np.asarray(0.0 if reward is None else reward)
     if reward is None or (paid.dtype.kind == "f" and np.isnan(paid).any()):
@@ -103,10 +124,15 @@ def of_abnormal(obs: Any, reward: Any, last_obs: Any) -> tuple[Any, Any]:
     return obs, reward
 
 
+def _holds_nan(columns: Columns) -> bool:
+    found = unfit_leaf(iter_leaves(columns))
+    return found is not None and bool(np.isnan(found[2]))
+
+
 def reward_rows(
     rewards: Sequence[object],
     env_ids: Sequence[int],
-    check: bool,
+    check: NumberCheck,
     shape: "tuple[int, ...] | None",
     are_own: bool = False,
 ) -> np.ndarray:
@@ -115,7 +141,7 @@ def reward_rows(
     Args:
         rewards: one per env.
         env_ids: the envs.
-        check: whether to look for NaN.
+        check: looks at the rewards.
         shape: that several numbers must have; ``None`` for any that all envs have.
         are_own: see :func:`~ding.envs.contract.fits_reward_space`.
 
@@ -135,9 +161,9 @@ def reward_rows(
         array = array.reshape(-1)
     elif array.ndim > 1 and not fits_reward_space(array.shape[1:], shape, are_own):
         raise DataProblem(reward_misfit(array.shape[1:], shape or (1,)), env_ids[0])
-    if check and has_nan(array):
-        position = int(np.argwhere(np.isnan(array))[0][0])
-        raise DataProblem("NaN in the reward", env_ids[position])
+    nan = check.nan_in("the reward", array, env_ids)
+    if nan is not None:
+        raise DataProblem(f"NaN in {nan[1]}", env_ids[nan[0]])
     return array
 
 
@@ -227,10 +253,10 @@ class ObsStacker:
     Args:
         space: observation space of one env.
         reliable: whether envs are known to keep to their space.
-        check: whether to look for NaN.
+        check: looks at the observations.
     """
 
-    def __init__(self, space: gymnasium.Space[Any], reliable: bool, check: bool) -> None:
+    def __init__(self, space: gymnasium.Space[Any], reliable: bool, check: NumberCheck) -> None:
         self._check = check
         self._may_be_ragged = not isinstance(space, (spaces.Box, spaces.Dict))
         self._read = obs_reader(space, strict=reliable)
@@ -253,11 +279,9 @@ class ObsStacker:
                 columns = np.empty(0)  # of different shapes
             if columns.shape[1:] != self._box.shape or columns.dtype != self._box.dtype:
                 columns = np.stack(self._all_read(obs, env_ids))
-        if self._check and (not isinstance(columns, np.ndarray) or has_nan(columns)):
-            bad = first_nan(columns)
-            if bad is not None:
-                where = f" at {bad[1]!r}" if bad[1] else ""
-                raise DataProblem(f"NaN in the observation{where}", env_ids[bad[0]])
+        nan = self._check.nan_in("the observation", columns, env_ids)
+        if nan is not None:
+            raise DataProblem(f"NaN in {nan[1]}", env_ids[nan[0]])
         return columns
 
     def row(self, obs: object, env_id: int) -> object:

@@ -17,6 +17,7 @@ from ding.envs.env.state import check_all_wait, env_state, set_env_state
 from ding.envs.env.stepping import FastStep, RawStep, classic_step
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn
 from ding.envs.env_manager._columns import (
+    NumberCheck,
     ObsStacker,
     action_rows,
     given_numbers,
@@ -74,7 +75,7 @@ class BaseEnvManager(AbstractEnvManager):
 
     def __init__(self, env_fn: Sequence[EnvFn], cfg: Mapping[str, Any] | None = None) -> None:
         super().__init__(env_fn, cfg)
-        self._check_data = bool(self._cfg.check_data)
+        self._check = NumberCheck(bool(self._cfg.check_data))
         self._forget_envs()
 
     def _forget_envs(self) -> None:
@@ -106,7 +107,7 @@ class BaseEnvManager(AbstractEnvManager):
         self._envs = [self._built(env_id) for env_id in range(self.env_num)]
         self._fast = all(getattr(env, "has_fast_step", False) for env in self._envs)
         self._discrete = self._fast and isinstance(self.action_space, gymnasium.spaces.Discrete)
-        self._stacker = ObsStacker(self.observation_space, self._fast, self._check_data)
+        self._stacker = ObsStacker(self.observation_space, self._fast, self._check)
         self._reward_shape = reward_shape(self.reward_space)
         self.closed = False
         if (self._step_timeout or self._reset_timeout) and not can_limit():
@@ -289,7 +290,7 @@ class BaseEnvManager(AbstractEnvManager):
         shape = None if any(isinstance(info, list) for info in infos.values()) else self._reward_shape
         try:
             columns = self._stacker.stack(obs, env_ids)
-            return columns, reward_rows(rewards, env_ids, self._check_data, shape, not self._fast)
+            return columns, reward_rows(rewards, env_ids, self._check, shape, not self._fast)
         except DataProblem as problem:
             raise self._bad_data(problem) from problem
 

@@ -157,8 +157,7 @@ class PoolEnvManager(GymVectorEnvManager):
         kept[came.env_ids] = came.obs
         rows = np.flatnonzero(~came.was_reset)
         game_over, steps = answers.game_over[rows], came.take(rows)
-        if self._check_data:
-            self._check(steps.obs if self._may_give_nan else [], steps.reward, steps.env_ids)
+        self._check(steps.obs if self._may_give_nan else [], steps.reward, steps.env_ids)
         reward = np.maximum(steps.reward, REWARD_FLOOR) if self._rew_clip else steps.reward
         self._returns[steps.env_ids] += reward
         done, cut = steps.terminated | steps.truncated, steps.truncated & ~steps.terminated

@@ -17,7 +17,7 @@ from ding.envs.env.base_env import BaseEnv
 from ding.envs.env.ding_env_wrapper import REWARD_FLOOR, DingEnvWrapper
 from ding.envs.env.spaces import float32_space
 from ding.envs.env_manager._abstract import AbstractEnvManager, EnvFn, Obs
-from ding.envs.env_manager._columns import first_nan
+from ding.envs.env_manager._columns import NumberCheck
 from ding.envs.env_manager._errors import (
     ENV_FAULTS,
     EnvCrashedError,
@@ -88,7 +88,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         if isinstance(self.env_ref, VectorEnv):
             self.env_num = self.env_ref.num_envs
             self._life = EnvLifecycle(self.env_num, self._episode_num)
-        self._check_data = bool(self._cfg.check_data)
+        self._numbers = NumberCheck(bool(self._cfg.check_data))
         self._venv: Any = None
         # Whether a call of the vector env has begun and not returned: nobody can tell how far its envs got.
         self._calling = False
@@ -310,8 +310,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         ends = _Ends(np.asarray(terminated), np.asarray(truncated), infos)
         reward = np.asarray(reward)
         columns = self._cast(obs)
-        if self._check_data:
-            self._check(columns, reward)
+        self._check(columns, reward)
         if everyone:
             return self._finish(ready, columns, reward, ends)
         return self._finish_some(ready, columns, reward, ends)
@@ -458,12 +457,11 @@ class GymVectorEnvManager(AbstractEnvManager):
         return cast_columns(obs, self.observation_space, self._reuses_obs)
 
     def _check(self, columns: Columns, reward: np.ndarray, env_ids: np.ndarray | None = None) -> None:
+        ids = None if env_ids is None else env_ids.tolist()
         for name, values in (("the reward", reward), ("the observation", columns if self._may_give_nan else [])):
-            bad = first_nan(values)
-            if bad is not None:
-                env_id = bad[0] if env_ids is None else int(env_ids[bad[0]])
-                where = f" at {bad[1]!r}" if bad[1] else ""
-                raise self._life.bad_data(env_id, f"NaN in {name}{where}")
+            nan = self._numbers.nan_in(name, values, ids)
+            if nan is not None:
+                raise self._life.bad_data(nan[0] if ids is None else ids[nan[0]], f"NaN in {nan[1]}")
 
     def _timeout(self, call: str, seconds: float | None) -> EnvTimeoutError:
         return EnvTimeoutError(f"the vector env's {call} took longer than {call}_timeout={seconds} s")

@@ -5,25 +5,21 @@ per minibatch): the counter and the ``after_iter`` hooks follow the dicts, ``bef
 """
 
 import logging
-import math
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import torch
 from easydict import EasyDict
 
 from ding.data import TransitionBatch, is_batched
-from ding.data.roles import LearnMode, Samples, Writer, attribute_of
-from ding.data.safe_file import SafeFileError, write_tree
+from ding.data.roles import LearnMode, Samples, Writer
 from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
-from ding.torch_utils.weight_checks import ON_NONFINITE, NonFiniteError
 from ding.utils import LEARNER_REGISTRY, Configurable, build_logger, get_rank, get_world_size
 from ding.utils.data import AsyncDataLoader
-from ding.utils.names import check_choice
 from ding.utils.nested import map_leaves
+from ding.worker.learner.finite_check import FiniteCheck
 from ding.worker.learner.learner_hook import (
     LearnerHook,
     LogShowHook,
@@ -43,8 +39,6 @@ _SAVE_HOOK_NAME = "save_ckpt_after_run"
 _AVERAGED_ITERS = 10
 # Types of logged values that stay what they are.
 _FIXED = frozenset((bool, int, float, str))
-# Kind of the files that hold the batch of an update that was not finite, and how many of skipped updates are saved.
-_FILE_KIND, _SAVED_SKIPS = "ding.batch", 3
 
 
 class Loader(Protocol):
@@ -55,83 +49,6 @@ class Loader(Protocol):
 
     def close(self) -> None:
         """Stop loading."""
-
-
-class FiniteCheck:
-    """Looks for NaN and infinity in each update of a policy, and keeps the batch for inspection.
-
-    Looking costs microseconds per update, and no wait for a device: the losses that a policy reports are numbers
-    already, and on the CPU one weight tensor is looked at, the first of the network, which every gradient that is not
-    finite reaches by the chain rule. What both miss is noticed by the loss of the next update, so the batch before is
-    kept, too.
-
-    Args:
-        policy: learn mode; its config says what happens (``policy.learn.on_nonfinite``), by default ``'raise'``.
-        folder: where batches are saved: ``iteration_<n>.safetensors``, and the one before it.
-    """
-
-    def __init__(self, policy: LearnMode, folder: str) -> None:
-        found = attribute_of(policy, "cfg")
-        cfg: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
-        self._mode = cfg.get("learn", {}).get("on_nonfinite", "raise")
-        check_choice("policy.learn.on_nonfinite", self._mode, ON_NONFINITE)
-        self._folder = folder
-        model = attribute_of(policy, "model")
-        parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
-        first = parameters[0] if parameters else None
-        self._probe = first if first is not None and first.device.type == "cpu" and first.is_floating_point() else None
-        self._previous: object = None
-        #: Updates whose loss was not finite, and which were left out.
-        self.skipped = 0
-
-    def look(self, logged: Sequence[Mapping[str, Any]], data: object, train_iter: int) -> bool:
-        """Look at what an update logged; returns whether it is finite, or nobody wants to know.
-
-        Raises:
-            NonFiniteError: it is not, and the run is to end. The batches are saved.
-        """
-        if self._mode == "ignore":
-            return True
-        bad_losses = [
-            f"{key} is {value}"
-            for values in logged
-            for key, value in values.items()
-            if type(value) is float and not math.isfinite(value) and "loss" in key
-        ]
-        bad_weights = self._probe is not None and not math.isfinite(torch.linalg.vector_norm(self._probe.detach()))
-        if not bad_losses and not bad_weights:
-            self._previous = data
-            return True
-        found = bad_losses[:1]
-        # What is in the weights already, no left out update mends.
-        if self._mode == "skip" and not bad_weights:
-            self.skipped += 1
-            if self.skipped <= _SAVED_SKIPS or self.skipped & (self.skipped - 1) == 0:
-                log.warning(
-                    "train iteration %d: %s; its update is left out (no. %d)", train_iter, found[0], self.skipped
-                )
-            if self.skipped <= _SAVED_SKIPS:
-                self._save(data, train_iter)
-            return False
-        if bad_weights:
-            found.append("the weights are NaN or infinite, as the gradient was")
-        saved = self._save(data, train_iter)
-        self._save(self._previous, train_iter, "_before")
-        raise NonFiniteError(
-            f"train iteration {train_iter}: {' and '.join(found)}; the batch is in {saved}. The checkpoints before are "
-            "good; policy.learn.on_nonfinite='skip' leaves such updates out"
-        )
-
-    def _save(self, data: object, train_iter: int, mark: str = "") -> str:
-        path = os.path.join(self._folder, f"iteration_{train_iter}{mark}.safetensors")
-        if data is None:
-            return path
-        columns = data.columns if isinstance(data, TransitionBatch) else data
-        try:
-            write_tree(path, columns, _FILE_KIND)
-        except (SafeFileError, OSError) as error:
-            log.warning("the batch of train iteration %d is not saved: %s", train_iter, error)
-        return path
 
 
 @LEARNER_REGISTRY.register("base")

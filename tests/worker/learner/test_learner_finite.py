@@ -3,15 +3,19 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from ding.data import TransitionBatch
 from ding.data.safe_file import read_tree
 from ding.entry import serial_pipeline
 from ding.policy import DQNPolicy
 from ding.policy.errors import PolicyConfigError
 from ding.torch_utils.weight_checks import NonFiniteError, nonfinite_entry
+from ding.utils import deep_merge_dicts
 from ding.utils.checkpoint import read_checkpoint, save_checkpoint
+from ding.worker.learner.finite_check import FiniteCheck
 from tests.entry.serial.test_serial_exact_resume import config
 
 
@@ -61,6 +65,22 @@ def test_a_run_ends_with_iteration_term_and_batch(monkeypatch, what, said) -> No
     assert len(checkpoints) > 2
     for path in checkpoints:
         assert nonfinite_entry(read_checkpoint(path)) is None
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_the_cause_is_named(rows) -> None:
+    policy = DQNPolicy(
+        deep_merge_dicts(DQNPolicy.default_config(), {"model": {"obs_shape": 2, "action_shape": 2}}),
+        enable_field=["learn"],
+    )
+    obs = np.ones((4, 2), np.float64)
+    obs[2, 1] = -1e300
+    columns = {"logit": np.full(4, np.nan), "obs": {"a": obs}}
+    data = TransitionBatch(columns)
+    with pytest.raises(NonFiniteError, match=r"loss is nan; 'obs\.a' of the batch holds -1e\+300, and float32 ends at"):
+        FiniteCheck(policy.learn_mode, "nonfinite").look(
+            [{"total_loss": math.nan}], data.rows() if rows else data, train_iter=0
+        )
 
 
 @pytest.mark.parametrize("what", ["loss", "gradient"])

@@ -22,6 +22,7 @@ from easydict import EasyDict
 
 from ding.data import EnvBatch, TimestepBatch
 from ding.data.env_batch import is_abnormal
+from ding.envs.env_manager._columns import NumberCheck
 from ding.envs.env_manager._errors import (
     EnvCrashedError,
     EnvDataError,
@@ -65,6 +66,7 @@ class EnvFleet:
         timeouts = Timeouts(cfg.connect_timeout, cfg.reset_timeout, cfg.step_timeout)
         self._engine = WorkerEngine(env_fns, cfg.context, cfg.envs_per_worker, timeouts, life.last_seeds)
         self._actions = ActionSender(self._engine, len(env_fns))
+        self._check = NumberCheck(bool(cfg.check_data))
         self._store = ResultStore(len(env_fns), cfg.copy_on_get, keep_forms)
         self._building = set(range(len(env_fns)))
         self._stepping: set[int] = set()
@@ -176,9 +178,10 @@ class EnvFleet:
         replaced = self._inplace.intersection(env_ids)
         self._inplace -= replaced
         batch = self._store.timesteps(env_ids, ids, replaced)
-        bad = self._store.find_nan(batch) if self._cfg.check_data else None
-        if bad is not None:
-            raise self._life.bad_data(env_ids[bad[0]], f"NaN in the {bad[1]}")
+        for name, columns in (("the observation", batch.obs), ("the reward", batch.reward)):
+            nan = self._check.nan_in(name, columns, env_ids)
+            if nan is not None:
+                raise self._life.bad_data(env_ids[nan[0]], f"NaN in {nan[1]}")
         return batch
 
     def observations(self, env_ids: Sequence[int], ids: np.ndarray) -> EnvBatch:

@@ -8,7 +8,6 @@ import numpy as np
 
 from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch
 from ding.data.columns import Columns
-from ding.envs.env_manager._columns import first_nan
 from ding.envs.env_manager._workers.protocol import Flag
 from ding.envs.env_manager._workers.reward_forms import AS_COLUMN, coded_reward
 from ding.envs.env_manager._workers.shared_columns import LeafSpec, RowSchema, SharedColumns
@@ -206,15 +205,6 @@ class ResultStore:
             values = zip(list(reward), self._reward[ids], codes.tolist())
             batch.given_reward = [row if code == AS_COLUMN else coded_reward(x.item(), code) for row, x, code in values]
         return batch
-
-    @staticmethod
-    def find_nan(batch: TimestepBatch) -> tuple[int, str] | None:
-        """Position of a timestep with NaN and where it is, ``None`` without one."""
-        for name, columns in (("observation", batch.obs), ("reward", batch.reward)):
-            bad = first_nan(columns)
-            if bad is not None:
-                return bad[0], name
-        return None
 
     def _take_infos(self, env_ids: Sequence[int], truncated: np.ndarray) -> dict[int, dict[str, Any]]:
         infos: dict[int, dict[str, Any]] = {}

@@ -7,9 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from ding.data import EnvBatch
 from ding.model import DQN, IQN, PPG, VAC, ContinuousQAC, DiscreteQAC, model_wrap
+from ding.model.wrapper._base import as_tensor
+from ding.model.wrapper.model_wrappers import ArgmaxSampleWrapper, BaseModelWrapper
+from ding.policy._acting.act import act
 from ding.torch_utils.network import as_array_function
-from ding.torch_utils.network.array_function import arrays_allowed
 from ding.utils.nested import map_nested
 
 OBS = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
@@ -21,21 +24,25 @@ def network(**kwargs) -> DQN:
     return DQN(4, 3, encoder_hidden_size_list=[16, 8], **kwargs).eval()
 
 
-def run(model: nn.Module, obs: torch.Tensor = OBS, **kwargs):
+def array(obs):
+    return obs.numpy() if isinstance(obs, torch.Tensor) and obs.dtype is torch.float32 else obs
+
+
+def run(model: nn.Module, obs=OBS, **kwargs):
     with torch.no_grad():
-        as_array_function(model)(obs, **kwargs)  # is recorded
-        return as_array_function(model)(obs, **kwargs)
+        as_array_function(model)(array(obs), **kwargs)  # is recorded
+        return map_nested(as_tensor, as_array_function(model)(array(obs), **kwargs))
 
 
-def takes(model: nn.Module, obs: torch.Tensor = OBS, **kwargs) -> bool:
+def by_numpy(model: nn.Module, obs=OBS, **kwargs) -> bool:
     """Whether the next call runs by numpy."""
     with torch.no_grad():
-        return as_array_function(model).takes(obs, **kwargs)
+        return as_array_function(model).by_numpy(array(obs), **kwargs)
 
 
 def agrees(model: nn.Module, obs: torch.Tensor = OBS, **kwargs) -> None:
     found = run(model, obs, **kwargs)
-    assert takes(model, obs, **kwargs)
+    assert by_numpy(model, obs, **kwargs)
     with torch.no_grad():
         expected = model(obs.clone(), **kwargs)
     assert list(found) == list(expected)
@@ -111,8 +118,8 @@ def test_results_are_the_callers() -> None:
     first = run(model)["logit"]
     kept = first.clone()
     with torch.no_grad():
-        as_array_function(model)(OBS + 1)
-        as_array_function(model)(OBS + 1)
+        as_array_function(model)((OBS + 1).numpy())
+        as_array_function(model)((OBS + 1).numpy())
     assert torch.equal(first, kept)
 
 
@@ -178,13 +185,14 @@ def test_hooks_are_called(place: str) -> None:
     agrees(model)
 
 
-def test_gradients_and_training_are_left_to_the_module() -> None:
-    model = network(dropout=0.5)
-    assert as_array_function(model)(OBS)["logit"].requires_grad
+def test_training_is_left_to_the_module_without_gradients() -> None:
+    model = network(dropout=0.5).train()
+    assert not as_array_function(model)(OBS.numpy())["logit"].requires_grad
+    model.eval()
     agrees(model)
     model.train()
     run(model)
-    assert not takes(model)
+    assert not by_numpy(model)
     model.eval()
     agrees(model)
 
@@ -195,7 +203,7 @@ def test_gradients_and_training_are_left_to_the_module() -> None:
 def test_other_layers_are_left_to_the_module(kwargs) -> None:
     model = network(**kwargs)
     found = run(model)
-    assert not takes(model)
+    assert not by_numpy(model)
     with torch.no_grad():
         assert torch.equal(found["logit"], model(OBS)["logit"])
 
@@ -229,7 +237,7 @@ def test_other_observations_are_left_to_the_module() -> None:
             copy.deepcopy(model).double() if obs is not OBS and getattr(obs, "dtype", None) is torch.float64 else model
         )
         found = run(module, obs)
-        assert not takes(module, obs)
+        assert not by_numpy(module, obs)
         with torch.no_grad():
             assert torch.equal(found["logit"], module(obs)["logit"])
     agrees(model)
@@ -243,7 +251,7 @@ def test_a_network_that_draws_draws_as_often_as_the_module() -> None:
         expected = [model(OBS)["logit"] for _ in range(3)]
     torch.manual_seed(1)
     with torch.no_grad():
-        found = [as_array_function(model)(OBS)["logit"] for _ in range(3)]
+        found = [as_array_function(model)(OBS.numpy())["logit"] for _ in range(3)]  # of the module
     assert torch.equal(torch.stack(found), torch.stack(expected))
 
 
@@ -261,15 +269,55 @@ def test_wrappers_choose_the_same_actions_from_the_same_seed(name, model, kwargs
     torch.manual_seed(0)
     wrapped = model_wrap(model(), wrapper_name=name)
 
-    def actions() -> torch.Tensor:
+    def actions(obs) -> torch.Tensor:
         torch.manual_seed(1)
         np.random.seed(1)
         with torch.no_grad():
-            return torch.stack([wrapped.forward(OBS, **kwargs)["action"] for _ in range(20)])
+            return torch.stack([torch.as_tensor(wrapped.forward(obs, **kwargs)["action"]) for _ in range(20)])
 
-    expected, context = actions(), arrays_allowed.set(True)
-    try:
-        found = actions()
-    finally:
-        arrays_allowed.reset(context)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    assert wrapped.acts_on_arrays()
+    torch.testing.assert_close(actions(OBS.numpy()), actions(OBS), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"norm_type": "LN"}, {"dueling": True}], ids=str)
+def test_larger_layers_give_the_values_of_the_module_exactly(options) -> None:
+    torch.manual_seed(0)
+    model = DQN(4, 3, encoder_hidden_size_list=[512, 512], **options).eval()
+    obs = torch.randn(64, 4)
+    calls: list[nn.Module] = []
+    forward = nn.Linear.forward
+    found = run(model, obs)
+    assert not by_numpy(model, obs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nn.Linear, "forward", lambda self, x: calls.append(self) or forward(self, x))
+        again = run(model, obs)
+        assert not calls
+        with torch.no_grad():
+            expected = model(obs)
+    for one, other, third in zip(leaves(found), leaves(again), leaves(expected), strict=True):
+        assert torch.equal(one, other)
+        assert torch.equal(one, third)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+        assert torch.equal(run(model, obs)["logit"], model(obs)["logit"])
+
+
+def test_a_wrapper_of_ones_own_gets_tensors_unless_it_says_otherwise() -> None:
+    seen: list[type] = []
+
+    class OwnWrapper(ArgmaxSampleWrapper):
+        def forward(self, obs):
+            seen.append(type(obs))
+            return super().forward(obs)
+
+    class Willing(OwnWrapper):
+        takes_arrays = True
+
+    data = EnvBatch(np.arange(5), OBS.numpy())
+    for cls in (OwnWrapper, Willing):
+        model = network()
+        found = act(model, cls(BaseModelWrapper(model)), data, "cpu").columns
+        with torch.no_grad():
+            assert torch.equal(found["action"][:, 0], model(OBS)["logit"].argmax(-1))
+    assert seen == [torch.Tensor, np.ndarray]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
@@ -14,7 +15,8 @@ from ding.model.common.state_rows import StateRows
 from ding.torch_utils.data_helper import get_tensor_data, zeros_like
 from ding.torch_utils.graph.flat_parameters import flatten_parameters, paired_runs
 from ding.torch_utils.graph.recording import NotRecordable, current_recording, host_numbers, original, paired_stand_ins
-from ding.torch_utils.network.array_function import arrays_allowed, as_array_function
+from ding.torch_utils.network.array_function import as_array_function
+from ding.utils.nested import map_nested
 
 _OPTIONS = {"assign": "freq", "momentum": "theta"}
 
@@ -28,6 +30,9 @@ class IModelWrapper:
 
     #: What this wrapper keeps from one call to the next beside its arguments, of each environment, say.
     kept: Any = None
+    #: Whether ``forward`` of this very class takes observations that are a float32 array, and then outputs of the
+    #: model that are arrays. Not inherited: the ``forward`` of a subclass may know tensors only.
+    takes_arrays: ClassVar[bool] = False
 
     def __init__(self, model: nn.Module | IModelWrapper) -> None:
         self._model: Any = model
@@ -39,13 +44,22 @@ class IModelWrapper:
         return getattr(self._model, key)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the wrapped model; a module with its hooks, or where it acts perhaps by numpy, see
-        :func:`~ding.torch_utils.network.as_array_function`.
+        """Run the wrapped model: a module with its hooks; but where the observations are an array perhaps by numpy,
+        which gives arrays, see :func:`~ding.torch_utils.network.as_array_function`.
         """
         model = self._model
         if not isinstance(model, nn.Module):
             return model.forward(*args, **kwargs)
-        return (as_array_function(model) if arrays_allowed.get() else model)(*args, **kwargs)
+        return (as_array_function(model) if args and type(args[0]) is np.ndarray else model)(*args, **kwargs)
+
+    def acts_on_arrays(self) -> bool:
+        """Whether this wrapper and all inside have :attr:`takes_arrays`."""
+        wrapper: object = self
+        while isinstance(wrapper, IModelWrapper):
+            if not vars(type(wrapper)).get("takes_arrays"):
+                return False
+            wrapper = wrapper._model
+        return isinstance(wrapper, nn.Module)
 
     def reset(self, data_id: list[int] | None = None, **kwargs: Any) -> None:
         """Forget the state of the rows ``data_id`` (of all if None), in every wrapper that has some."""
@@ -78,12 +92,25 @@ class IModelWrapper:
 class BaseModelWrapper(IModelWrapper):
     """The wrapper that every bare model gets first: changes nothing."""
 
+    takes_arrays = True
+
 
 class TeacherNetworkWrapper(IModelWrapper):
     """Reserved name ``teacher``; cannot be built."""
 
     def __init__(self, model: nn.Module | IModelWrapper, teacher_cfg: object) -> None:
         raise NotImplementedError("the model wrapper 'teacher' is not implemented")
+
+
+def tensor_dict(output: object, wrapper: IModelWrapper) -> dict[str, Any]:
+    """:func:`output_dict` with tensors in place of arrays."""
+    tensors: dict[str, Any] = map_nested(as_tensor, output_dict(output, wrapper))
+    return tensors
+
+
+def as_tensor(value: object) -> object:
+    """An array as a tensor that shares its memory; anything else as it is."""
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
 
 
 def output_dict(output: object, wrapper: IModelWrapper) -> dict[str, Any]:

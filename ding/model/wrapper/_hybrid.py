@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from ding.model.wrapper._base import IModelWrapper, output_dict
+from ding.model.wrapper._base import IModelWrapper, tensor_dict
 from ding.model.wrapper._sample import (
     EpsGreedyMultinomialSampleWrapper,
     EpsGreedySampleWrapper,
@@ -17,7 +15,7 @@ from ding.model.wrapper._sample import (
 )
 
 
-def _hybrid_output(output: dict[str, Any], action_type: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+def _hybrid_output(output: dict[str, Any], action_type: Any) -> dict[str, Any]:
     if "action_args" not in output:
         raise KeyError(f"a hybrid action needs 'action_args' in the output of the model, got {sorted(output)}")
     action = {"action_type": action_type, "action_args": output["action_args"]}
@@ -31,23 +29,29 @@ class HybridArgmaxSampleWrapper(IModelWrapper):
     An output without ``logit`` is passed through.
     """
 
+    takes_arrays = True
+
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and choose."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output = tensor_dict(self._model.forward(*args, **kwargs), self)
         return _hybrid_output(output, per_head(output, greedy_action)) if "logit" in output else output
 
 
 class HybridEpsGreedySampleWrapper(EpsGreedySampleWrapper):
     """``hybrid_eps_greedy_sample``: ``eps_greedy_sample`` for ``action_type``; output of ``hybrid_argmax_sample``."""
 
-    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+    takes_arrays = True
+
+    def _output(self, output: dict[str, Any], action: Any) -> dict[str, Any]:
         return _hybrid_output(output, action)
 
 
 class HybridEpsGreedyMultinomialSampleWrapper(EpsGreedyMultinomialSampleWrapper):
     """``hybrid_eps_greedy_multinomial_sample``: ``eps_greedy_multinomial_sample`` for ``action_type``."""
 
-    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+    takes_arrays = True
+
+    def _output(self, output: dict[str, Any], action: Any) -> dict[str, Any]:
         return _hybrid_output(output, action)
 
 
@@ -55,9 +59,11 @@ class HybridReparamMultinomialSampleWrapper(IModelWrapper):
     """``hybrid_reparam_multinomial_sample``: adds ``action``: a draw of ``softmax(logit['action_type'])`` and a normal
     sample with ``logit['action_args']`` (``mu``, ``sigma``)."""
 
+    takes_arrays = True
+
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw; the sample has no gradient."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output = tensor_dict(self._model.forward(*args, **kwargs), self)
         logit = output["logit"]
         action_type = softmax_action(logit["action_type"], output.get("action_mask"))
         output["action"] = {"action_type": action_type, "action_args": normal_sample(logit["action_args"])}
@@ -69,9 +75,11 @@ class HybridDeterministicArgmaxSampleWrapper(IModelWrapper):
     arguments.
     """
 
+    takes_arrays = True
+
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and choose."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output = tensor_dict(self._model.forward(*args, **kwargs), self)
         logit = output["logit"]
         action_type = greedy_action(logit["action_type"], output.get("action_mask"))
         output["action"] = {"action_type": action_type, "action_args": logit["action_args"]["mu"]}

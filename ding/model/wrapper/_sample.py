@@ -7,27 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
-from ding.model.wrapper._base import IModelWrapper, output_dict
+from ding.model.wrapper._base import IModelWrapper, as_tensor, output_dict, tensor_dict
 from ding.rl_utils.exploration import create_noise_generator
 from ding.torch_utils.math_helper import usable_mask
-from ding.torch_utils.network.array_function import arrays_allowed
 from ding.utils import one_time_warning
+from ding.utils.nested import map_nested
 
 Masks = list[torch.Tensor | None]
 Eps = float | Mapping[int, float]
-Exploit = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
+# Rows of what a network gives, and what is chosen from them.
+Rows = TypeVar("Rows", torch.Tensor, np.ndarray)
+Exploit = Callable[[Any, torch.Tensor | None], Any]
 Range = Mapping[str, float]
 _UNIT_RANGE: Range = {"min": -1, "max": 1}
 
 
 def split_heads(output: Mapping[str, Any]) -> tuple[list[torch.Tensor], Masks, bool]:
-    """The logits and masks of ``output`` per head, and whether the model has one head only (its logit is a tensor).
+    """The logits and masks of ``output`` per head, and whether the model has one head only (its logit is no list).
+
+    Logits are arrays where those of the model are, and there is no mask.
 
     Raises:
         KeyError: the output has no ``logit``.
@@ -37,12 +41,13 @@ def split_heads(output: Mapping[str, Any]) -> tuple[list[torch.Tensor], Masks, b
     if "logit" not in output:
         raise KeyError(f"sampling an action needs 'logit' in the output of the model, got {sorted(output)}")
     logit, mask = output["logit"], output.get("action_mask")
-    single = isinstance(logit, torch.Tensor)
+    single = isinstance(logit, (torch.Tensor, np.ndarray))
     if not single and not isinstance(logit, list | tuple):
         raise TypeError(f"'logit' must be a tensor or a list of tensors, got {type(logit).__name__}")
     logits = [logit] if single else list(logit)
     if mask is None:
         return logits, [None] * len(logits), single
+    logits, mask = map_nested(as_tensor, logits), map_nested(as_tensor, mask)
     masks: Masks = [mask] if isinstance(mask, torch.Tensor) else list(mask)
     if len(masks) != len(logits):
         raise ValueError(f"'action_mask' has {len(masks)} entries for {len(logits)} heads")
@@ -58,17 +63,19 @@ def mask_logits(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     return logit if mask is None else logit.masked_fill(mask == 0, float("-inf"))
 
 
-def per_head(output: Mapping[str, Any], choose: Exploit) -> torch.Tensor | list[torch.Tensor]:
+def per_head(output: Mapping[str, Any], choose: Exploit) -> object:
     """What ``choose`` makes of the logit and the mask of each head; without a list around it for a single one."""
+    if type(output.get("logit")) is np.ndarray and "action_mask" not in output:
+        return choose(output["logit"], None)
     logits, masks, single = split_heads(output)
     actions = [choose(logit, mask) for logit, mask in zip(logits, masks)]
     return actions[0] if single else actions
 
 
-def greedy_action(logit: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+def greedy_action(logit: Rows, mask: torch.Tensor | None) -> Rows:
     """The best allowed action of each row: int64 ``[...]`` from ``[..., N]``."""
-    if mask is None and arrays_allowed.get() and logit.is_cpu:
-        return torch.from_numpy(np.asarray(logit.numpy().argmax(-1)))
+    if isinstance(logit, np.ndarray):
+        return np.asarray(logit.argmax(-1))
     return (logit if mask is None else mask_logits(logit, mask)).argmax(dim=-1)
 
 
@@ -78,14 +85,14 @@ def sample_weights(weight: torch.Tensor) -> torch.Tensor:
     return flat.reshape(weight.shape[:-1])
 
 
-def softmax_action(logit: torch.Tensor, mask: torch.Tensor | None, alpha: float | None = None) -> torch.Tensor:
+def softmax_action(logit: Rows, mask: torch.Tensor | None, alpha: float | None = None) -> Rows:
     """One allowed action per row, drawn from ``softmax(logit / alpha)``."""
-    if mask is None and alpha is None and arrays_allowed.get() and logit.is_cpu:
-        # As torch.multinomial draws: the largest of the chances, each divided by an exponential number.
-        values, waits = logit.numpy(), torch.empty(logit.shape).exponential_().numpy()
-        weight = np.exp(values - values.max(-1, keepdims=True))
-        return torch.from_numpy(np.asarray((weight / waits).argmax(-1)))
     scaled = logit if alpha is None else logit / alpha
+    if isinstance(scaled, np.ndarray):
+        # As torch.multinomial draws: the largest of the chances, each divided by an exponential number.
+        waits = torch.empty(scaled.shape).exponential_().numpy()
+        weight = np.exp(scaled - scaled.max(-1, keepdims=True))
+        return np.asarray((weight / waits).argmax(-1))
     return sample_weights(mask_logits(scaled, mask).softmax(dim=-1))
 
 
@@ -107,6 +114,8 @@ def _random_numbers(shape: int | Sequence[int], count: int) -> np.ndarray:
 class ArgmaxSampleWrapper(IModelWrapper):
     """``argmax_sample``: adds ``action``, the best allowed one: int64 ``[B]``, or a list of such for several heads."""
 
+    takes_arrays = True
+
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and choose."""
         output = output_dict(self._model.forward(*args, **kwargs), self)
@@ -116,6 +125,8 @@ class ArgmaxSampleWrapper(IModelWrapper):
 
 class MultinomialSampleWrapper(IModelWrapper):
     """``multinomial_sample``: adds ``action``, drawn from ``softmax(logit / alpha)`` of the allowed ones."""
+
+    takes_arrays = True
 
     def forward(self, *args: Any, alpha: float | None = None, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw. ``alpha`` is a temperature; 1 unless given."""
@@ -132,6 +143,8 @@ class EpsGreedySampleWrapper(IModelWrapper):
     Arguments:
         reference_numerics: draw once per head for all rows together, as DI-engine does.
     """
+
+    takes_arrays = True
 
     def __init__(self, model: nn.Module | IModelWrapper, reference_numerics: bool = False) -> None:
         super().__init__(model)
@@ -153,8 +166,10 @@ class EpsGreedySampleWrapper(IModelWrapper):
         exploit = self._exploit(kwargs)
         output = output_dict(self._model.forward(*args, **kwargs), self)
         if isinstance(eps, Mapping):
-            logits, masks, _ = split_heads(output)
+            logits, masks, _ = split_heads(tensor_dict(output, self))
             return self._output(output, _choose_per_row(logits[0], masks[0], eps, exploit))
+        if self._reference_numerics:
+            output = tensor_dict(output, self)
         choose = _choose_together if self._reference_numerics else _choose
         return self._output(output, per_head(output, partial(choose, eps=eps, exploit=exploit)))
 
@@ -162,7 +177,7 @@ class EpsGreedySampleWrapper(IModelWrapper):
         """What to do when not exploring; takes its own arguments out of ``kwargs``."""
         return greedy_action
 
-    def _output(self, output: dict[str, Any], action: torch.Tensor | list[torch.Tensor]) -> dict[str, Any]:
+    def _output(self, output: dict[str, Any], action: Any) -> dict[str, Any]:
         output["action"] = action
         return output
 
@@ -174,22 +189,26 @@ class EpsGreedyMultinomialSampleWrapper(EpsGreedySampleWrapper):
     ``forward`` takes the keyword ``alpha`` too; 1 unless given.
     """
 
+    takes_arrays = True
+
     def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
         return partial(softmax_action, alpha=kwargs.pop("alpha", None))
 
 
-def _choose(logit: torch.Tensor, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> torch.Tensor:
-    explore = np.random.random_sample(logit.shape[:-1]) < eps
-    if mask is None and logit.device.type == "cpu":  # In numpy, which for a few rows takes a third of the time.
-        random = _random_numbers(logit.shape[:-1], logit.shape[-1])
+def _choose(logit: Rows, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> Rows:
+    rows = logit.shape[:-1]
+    explore = np.random.random_sample(rows) < eps
+    if isinstance(logit, np.ndarray):
+        return np.where(explore, _random_numbers(rows, logit.shape[-1]), exploit(logit, None))
+    if mask is None and logit.is_cpu:  # In numpy, which for a few rows takes a third of the time.
+        random = _random_numbers(rows, logit.shape[-1])
         return torch.from_numpy(np.where(explore, random, exploit(logit, None).numpy()))
     return torch.where(torch.as_tensor(explore, device=logit.device), random_action(logit, mask), exploit(logit, mask))
 
 
 def _choose_together(logit: torch.Tensor, mask: torch.Tensor | None, eps: float, exploit: Exploit) -> torch.Tensor:
-    if torch.rand(()).item() > eps:
-        return exploit(logit, mask)
-    return random_action(logit, mask)
+    action: torch.Tensor = random_action(logit, mask) if torch.rand(()).item() <= eps else exploit(logit, mask)
+    return action
 
 
 def _choose_per_row(
@@ -239,9 +258,11 @@ def _shot_scores(output: Mapping[str, Any], shot_number: int) -> torch.Tensor:
 class DeterministicSampleWrapper(IModelWrapper):
     """``deterministic_sample``: adds ``action``, the mean ``logit['mu']``."""
 
+    takes_arrays = True
+
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and take the mean."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output = tensor_dict(self._model.forward(*args, **kwargs), self)
         output["action"] = output["logit"]["mu"]
         return output
 
@@ -257,9 +278,11 @@ class ReparamSampleWrapper(IModelWrapper):
     ``logit['sigma']``.
     """
 
+    takes_arrays = True
+
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw; the sample has no gradient."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output = tensor_dict(self._model.forward(*args, **kwargs), self)
         output["action"] = normal_sample(output["logit"])
         return output
 
@@ -274,6 +297,8 @@ class ActionNoiseWrapper(IModelWrapper):
         noise_range: ``{'min', 'max'}`` that the noise is clamped to, or None.
         action_range: ``{'min', 'max'}`` that the noisy action is clamped to, or None.
     """
+
+    takes_arrays = True
 
     def __init__(
         self,
@@ -297,7 +322,7 @@ class ActionNoiseWrapper(IModelWrapper):
         sigma = kwargs.pop("sigma", None)
         if sigma is not None:
             self.noise_generator.sigma = sigma
-        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output = tensor_dict(self._model.forward(*args, **kwargs), self)
         key = "action" if "action" in output else "action_args"
         if key in output:
             output[key] = self._noisy(output[key])

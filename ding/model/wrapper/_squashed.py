@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.wrapper._base import IModelWrapper, output_dict
+from ding.model.wrapper._base import IModelWrapper, tensor_dict
 
 
 class SquashedDeterministicSampleWrapper(IModelWrapper):
@@ -18,13 +18,15 @@ class SquashedDeterministicSampleWrapper(IModelWrapper):
         keep_logit: whether the output has ``logit``, too.
     """
 
+    takes_arrays = True
+
     def __init__(self, model: nn.Module | IModelWrapper, keep_logit: bool = False) -> None:
         super().__init__(model)
         self._keep_logit = keep_logit
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and squash the mean."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output = tensor_dict(self._model.forward(*args, **kwargs), self)
         action = torch.tanh(output["logit"][0])
         return {"logit": output["logit"], "action": action} if self._keep_logit else {"action": action}
 
@@ -38,13 +40,15 @@ class SquashedSampleWrapper(IModelWrapper):
         squash_noise: whether the sample is squashed; else its mean is, and the action is clamped to ``[-1, 1]``.
     """
 
+    takes_arrays = True
+
     def __init__(self, model: nn.Module | IModelWrapper, keep_logit: bool = False, squash_noise: bool = True) -> None:
         super().__init__(model)
         self._keep_logit, self._squash_noise = keep_logit, squash_noise
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw."""
-        output = output_dict(self._model.forward(*args, **kwargs), self)
+        output = tensor_dict(self._model.forward(*args, **kwargs), self)
         with torch.no_grad():
             mu, sigma = output["logit"]
             noise = sigma * torch.randn(mu.shape, device=mu.device)

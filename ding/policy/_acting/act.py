@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from ding.data import EnvBatch
+from ding.model.wrapper.model_wrappers import IModelWrapper
 from ding.policy._acting.observations import network_columns, output_column
-from ding.torch_utils.network.array_function import arrays_allowed
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -17,7 +17,8 @@ def act(module: torch.nn.Module, model: Any, data: EnvBatch, device: torch.devic
 
     Args:
         model: ``forward(obs, **kwargs)`` gives a dict.
-        data: observation columns; the network gets them as :func:`network_columns` makes them.
+        data: observation columns; the network gets them as :func:`network_columns` makes them, or a float32 array as it
+            is, where all wrappers of the model take it (:attr:`~ding.model.wrapper.IModelWrapper.takes_arrays`).
         kwargs: passed on, such as ``eps``.
 
     Returns:
@@ -26,10 +27,10 @@ def act(module: torch.nn.Module, model: Any, data: EnvBatch, device: torch.devic
     if module.training:
         module.eval()
     obs = data.columns
-    context = arrays_allowed.set(type(obs) is np.ndarray and obs.dtype is _FLOAT32)
-    try:
+    by_numpy = type(obs) is np.ndarray and obs.dtype is _FLOAT32 and device == "cpu"
+    if by_numpy and isinstance(model, IModelWrapper) and model.acts_on_arrays():
+        output = model.forward(obs, **kwargs)
+    else:
         with torch.no_grad():
             output = model.forward(network_columns(obs, device), **kwargs)
-    finally:
-        arrays_allowed.reset(context)
     return EnvBatch.unchecked(data.env_ids, {key: output_column(value) for key, value in output.items()})

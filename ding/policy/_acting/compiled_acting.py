@@ -14,14 +14,16 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import nn
 
 from ding.model.wrapper.model_wrappers import BaseModelWrapper, IModelWrapper
 from ding.policy.errors import PolicyConfigError
+from ding.torch_utils.data_helper import network_tensor
 from ding.torch_utils.graph.compiled_graphs import CompiledGraph, CompiledGraphs, leaves_of, with_leaves
 from ding.torch_utils.graph.recording import Graph, NotRecordable, current_recording, record
-from ding.torch_utils.network.array_function import arrays_allowed, as_array_function
+from ding.torch_utils.network.array_function import as_array_function
 from ding.utils.nested import iter_nested
 
 _MODES = ("collect", "eval")
@@ -76,6 +78,8 @@ class CompiledModelWrapper(BaseModelWrapper):
         num_rows: of the batches, if it is known.
     """
 
+    takes_arrays = True
+
     def __init__(self, plain: BaseModelWrapper, graphs: CompiledGraphs, num_rows: int | None) -> None:
         super().__init__(vars(plain)["_model"])
         #: What was compiled.
@@ -85,15 +89,18 @@ class CompiledModelWrapper(BaseModelWrapper):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the network on observations ``[N, ...]``."""
+        obs = args[0] if len(args) == 1 else None
+        if type(obs) is np.ndarray:
+            if not self.graphs.enabled or as_array_function(self._model).by_numpy(obs, **kwargs):
+                return super().forward(obs, **kwargs)
+            with torch.no_grad():
+                return self.forward(network_tensor(obs), **kwargs)
         eager = not self.graphs.enabled or torch.is_grad_enabled() or getattr(self._model, "training", True)
         if eager or current_recording.get() is not None:
             return super().forward(*args, **kwargs)
-        obs = args[0] if len(args) == 1 else None
         if type(obs) is not torch.Tensor or not all(isinstance(value, _PLAIN) for value in kwargs.values()):
             self.graphs.give_up("what its network takes is not a single tensor and plain values")
             return super().forward(*args, **kwargs)
-        if arrays_allowed.get() and as_array_function(self._model).takes(obs, **kwargs):
-            return super().forward(obs, **kwargs)
         start = time.perf_counter()
         count = len(obs)
         if count > self._num_rows:

@@ -44,12 +44,14 @@ def output_column(value: object) -> Tree:
     """An output of a network for N environments as a column on the CPU, ``[N]`` as ``[N, 1]``; of several heads a list
     with a row per environment.
     """
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value[:, None] if value.ndim == 1 else value)
     if isinstance(value, torch.Tensor):
         value = value if value.is_cpu else value.cpu()
         return value.unsqueeze(1) if value.ndim == 1 else value
     if isinstance(value, dict):
         return {key: output_column(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (torch.Tensor, np.ndarray)):
         heads = [output_column(head) for head in value]
         return [list(row) for row in zip(*(head.unbind(0) for head in heads))]
     return value

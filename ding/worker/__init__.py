@@ -1,17 +1,17 @@
-"""The workers: collectors, evaluators, the learner, replay buffers and commanders.
+"""Workers: collectors, evaluators, the learner, replay buffers and commanders.
 
-They know no algorithm: what they do with a policy goes through its learn, collect, eval and command modes. Names are
-imported when they are first used.
+Workers are independent of the algorithm: they access a policy only through its learn, collect, eval and command modes.
+Names are imported on first use.
 
-A glossary, because half of all mistakes are confusions of these words:
+Glossary:
 
 * *env step*: one step of one environment. A vector step of N environments is N env steps.
-* *episode*: from the reset of an environment to its end.
-* *transition*: what one env step leaves behind: obs, action, reward, next obs, done.
-* *train sample*: what a policy makes of transitions for training (n-step returns, unrolled segments).
-* *collect*: one call of a collector; it lasts until enough samples or episodes are there.
-* *train iteration*: one call of a policy's optimiser, so one dict that ``learn_mode.forward`` returns.
-* *evaluation*: one call of an evaluator; it plays ``n_episode`` episodes.
+* *episode*: the steps from the reset of an environment to its end.
+* *transition*: the record of one env step: obs, action, reward, next obs, done.
+* *train sample*: an item that a policy builds from transitions for training (n-step returns, unrolled segments).
+* *collect*: one call of a collector; it returns once it has enough samples or episodes.
+* *train iteration*: one call of a policy's optimiser, hence one dict returned by ``learn_mode.forward``.
+* *evaluation*: one call of an evaluator, which plays ``n_episode`` episodes.
 """
 
 # Registers the buffer type 'deque'.

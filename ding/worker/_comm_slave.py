@@ -1,7 +1,7 @@
-"""The slaves of comm collectors and comm learners, which pass the tasks of a coordinator on to their worker.
+"""Slaves of comm collectors and comm learners: they forward the tasks of a coordinator to their worker.
 
-A coordinator gives a worker one task, ``<kind>_start_task``, asks about it, and ends it with ``<kind>_close_task``. Any
-of these messages may come twice, or from a coordinator that thinks of another task.
+A coordinator starts a task with ``<kind>_start_task``, polls it, and ends it with ``<kind>_close_task``. Any of these
+messages may arrive twice, or refer to another task than the current one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,60 +17,60 @@ _MAX_WAIT_S = 60.0
 
 SLAVE_CONFIG: dict[str, Any] = {
     "host": None,
-    # 0 or 'auto': a free one.
+    # Port to listen on; 0 or 'auto': a free port.
     "port": 0,
-    # The coordinator's address, where this worker announces itself; None: it waits to be connected to.
+    # Address of the coordinator at which this worker enrols; None: wait for the coordinator to connect.
     "coordinator_address": None,
-    # The name under which it does; must be its own.
+    # Name of this worker; must be unique.
     "name": None,
-    # The address at which the coordinator finds this worker; None: where it listens.
+    # Address at which the coordinator reaches this worker; None: the address it listens on.
     "my_address": None,
-    # None: from the environment.
+    # None: read from the environment.
     "run_token": None,
     "heartbeat_span": None,
     # Keyword arguments of TlsConfig.
     "tls": None,
-    # The network; None: that of the machine.
+    # Network transport; None: that of the machine.
     "transport": None,
 }
 
 
 class WorkerCallbacks(Protocol):
-    """What a slave asks of the worker that owns it. Each method may be called by any thread."""
+    """Callbacks of a worker that its slave calls, possibly from any thread."""
 
     def deal_with_resource(self) -> dict[str, Any]:
-        """Return what the worker offers, and the ``task_id`` of what it does."""
+        """Return the resources of the worker and the ``task_id`` of its current task."""
 
 
 class CollectorCallbacks(WorkerCallbacks, Protocol):
-    """What a slave asks of a comm collector."""
+    """Callbacks of a comm collector."""
 
     def deal_with_collector_start(self, task_info: dict[str, Any]) -> None:
-        """Begin a task."""
+        """Start a task."""
 
     def deal_with_collector_data(self) -> dict[str, Any]:
         """Return references to new chunks, and the progress.
 
-        A keyword is passed only where the message has it: ``ack``, ``max_wait_s``, ``newest_policy``, ``grant``.
+        ``ack``, ``max_wait_s``, ``newest_policy`` and ``grant`` are passed only if the message contains them.
         """
 
     def deal_with_collector_close(self) -> dict[str, Any]:
-        """End the task and return the finish info. ``ack`` is passed where the message has it."""
+        """End the task and return its summary. ``ack`` is passed only if the message contains it."""
 
 
 class LearnerCallbacks(WorkerCallbacks, Protocol):
-    """What a slave asks of a comm learner."""
+    """Callbacks of a comm learner."""
 
     def deal_with_learner_start(self, task_info: dict[str, Any]) -> None:
-        """Begin a task."""
+        """Start a task."""
 
     def deal_with_get_data(self, max_wait_s: float, info_ack: int) -> dict[str, Any]:
-        """Return the batches that are wanted, and what the last iterations brought."""
+        """Return the demand for batches and the infos of the latest train iterations."""
 
     def deal_with_learner_learn(
         self, data: Sequence[dict[str, Any]], max_wait_s: float, info_ack: int
     ) -> dict[str, Any]:
-        """Take batches; returns as :meth:`deal_with_get_data`."""
+        """Pass batches to the learner and return the same as :meth:`deal_with_get_data`."""
 
     def deal_with_learner_close(self) -> dict[str, Any]:
         """End the task."""
@@ -80,12 +80,12 @@ CallbacksT = TypeVar("CallbacksT", bound=WorkerCallbacks)
 
 
 class TaskSlave(Slave, Generic[CallbacksT]):
-    """Passes the tasks of a coordinator on to a worker, and knows which task is the current one.
+    """Forwards the tasks of a coordinator to a worker and tracks the current task.
 
-    Subclasses set ``kind``, fill ``_tasks``, and say what starts and closes a task.
+    Subclasses set ``kind``, fill ``_tasks``, and define how a task starts and closes.
 
     Args:
-        callback_fn: the worker, or its ``deal_with_*`` functions by name.
+        callback_fn: The worker, or its ``deal_with_*`` functions by name.
     """
 
     kind: ClassVar[str]
@@ -110,11 +110,11 @@ class TaskSlave(Slave, Generic[CallbacksT]):
         raise NotImplementedError
 
     def _process_task(self, task: Mapping[str, Any]) -> object:
-        """Do a task.
+        """Process a task.
 
         Raises:
-            TaskFail: the task is unknown or malformed.
-            BaseException: what the worker failed with; the coordinator gets type, message and traceback.
+            TaskFail: The task is unknown or malformed.
+            BaseException: The worker failed; the coordinator receives type, message and traceback.
         """
         name = task.get("name") if isinstance(task, Mapping) else None
         process = self._tasks.get(name) if isinstance(name, str) else None
@@ -146,7 +146,7 @@ class TaskSlave(Slave, Generic[CallbacksT]):
         return self._last_close
 
     def _require(self, task: Mapping[str, Any]) -> None:
-        """A message of a coordinator that thinks of another task must not reach this one."""
+        """Reject a message that refers to another task than the current one."""
         asked, current = task.get("task_id"), self._current_task_info.get("task_id")
         if asked is not None and asked != current:
             text = f"{task['name']}: task {str(asked)[:80]!r} does not run here, but {current!r}"
@@ -154,7 +154,7 @@ class TaskSlave(Slave, Generic[CallbacksT]):
 
     @staticmethod
     def _wait_and_ack(task: Mapping[str, Any], ack_key: str) -> tuple[float, int]:
-        """``max_wait_s`` and the acknowledged number of a message; 0 where they are missing."""
+        """Return ``max_wait_s`` and the acknowledged number of a message; 0 if missing."""
         wait, ack = task.get("max_wait_s") or 0.0, task.get(ack_key) or 0
         if not isinstance(wait, (int, float)) or not 0 <= wait <= _MAX_WAIT_S or type(ack) is not int:
             text = f"{task['name']}: {ack_key} must be an int, max_wait_s 0 to {_MAX_WAIT_S:.0f} seconds"
@@ -163,23 +163,23 @@ class TaskSlave(Slave, Generic[CallbacksT]):
 
 
 class CollectorSlave(TaskSlave[CollectorCallbacks]):
-    """Passes the tasks of a coordinator on to a comm collector.
+    """Forwards the tasks of a coordinator to a comm collector.
 
     ======================== ============================================ ==========================================
     ``task['name']``         further keys                                 result
     ======================== ============================================ ==========================================
-    ``resource``                                                          what the collector offers
+    ``resource``                                                          resources of the collector
     ``collector_start_task`` ``task_info``                                a message
     ``collector_data_task``  ``ack``, ``max_wait_s``, ``newest_policy``,  ``seq``, ``refs``, ``info``, ``blocked``,
                              ``grant`` (all optional)                     ``buffer_id``, ``task_id``
     ``collector_close_task`` ``ack`` (optional)                           finish info, ``seq``, ``refs``, ``task_id``
     ======================== ============================================ ==========================================
 
-    The last two may name the task under ``task_id``: they fail when it is not the one that runs. A task that is
-    closed again answers as the first time.
+    The last two may contain ``task_id`` and fail if it is not the current task. Closing a closed task again returns the
+    first answer.
 
     Args:
-        callback_fn: a comm collector, or its functions ``deal_with_resource``, ``deal_with_collector_start``,
+        callback_fn: A comm collector, or its functions ``deal_with_resource``, ``deal_with_collector_start``,
             ``deal_with_collector_data`` and ``deal_with_collector_close`` by name.
     """
 
@@ -192,16 +192,16 @@ class CollectorSlave(TaskSlave[CollectorCallbacks]):
         self._tasks["collector_data_task"] = self._data_task
 
     def _process_task(self, task: Mapping[str, Any]) -> object:
-        """Do a task.
+        """Process a task.
 
         Raises:
-            TaskFail: the task is unknown, or its collector failed; the result then holds type, message and traceback.
+            TaskFail: The task is unknown, or its collector failed; the result holds type, message and traceback.
         """
         try:
             return super()._process_task(task)
         except TaskFail:
             raise
-        except BaseException as error:  # SystemExit in an env too: the coordinator must hear of it
+        except BaseException as error:  # includes SystemExit in an env: report it to the coordinator
             result = {**failure_report(error), **self._ids(), "incarnation": self.incarnation}
             raise TaskFail(result=result, message=f"{type(error).__name__}: {error}") from error
 
@@ -225,23 +225,23 @@ class CollectorSlave(TaskSlave[CollectorCallbacks]):
 
 
 class LearnerSlave(TaskSlave[LearnerCallbacks]):
-    """Passes the tasks of a coordinator on to a comm learner.
+    """Forwards the tasks of a coordinator to a comm learner.
 
     ========================= ============================================= ===========================================
     ``task['name']``          further keys                                  result
     ========================= ============================================= ===========================================
-    ``resource``                                                            what the learner offers
+    ``resource``                                                            resources of the learner
     ``learner_start_task``    ``task_info``                                 a message
     ``learner_get_data_task`` ``max_wait_s``, ``info_ack``, ``env_step``,   ``demand``, ``infos``, ``loaded``, ``done``,
                               ``statistics`` (all optional)                 ..., ``task_id``, ``buffer_id``
-    ``learner_learn_task``    ``batches`` and those                         the same
+    ``learner_learn_task``    ``batches`` and the keys above                the same
     ``learner_close_task``                                                  ``task_id``, ``buffer_id``, ...
     ========================= ============================================= ===========================================
 
     Args:
-        callback_fn: a comm learner, or its functions ``deal_with_resource``, ``deal_with_learner_start``,
-            ``deal_with_get_data``, ``deal_with_learner_learn`` and ``deal_with_learner_close`` by name; also
-            ``note_env_step`` and ``note_statistics``, where it wants to hear of those.
+        callback_fn: A comm learner, or its functions ``deal_with_resource``, ``deal_with_learner_start``,
+            ``deal_with_get_data``, ``deal_with_learner_learn`` and ``deal_with_learner_close`` by name; optionally also
+            ``note_env_step`` and ``note_statistics``.
     """
 
     kind = "learner"
@@ -284,14 +284,14 @@ SlaveT = TypeVar("SlaveT", bound=TaskSlave[Any])
 def make_slave(
     slave_type: type[SlaveT], worker: WorkerCallbacks, cfg: EasyDict, port: "int | str | None", **options: Any
 ) -> SlaveT:
-    """Return the slave through which a comm worker gets its tasks.
+    """Return the slave through which a comm worker receives its tasks.
 
     Args:
-        slave_type: its class.
-        worker: the worker.
-        cfg: config of the worker, see :data:`SLAVE_CONFIG`.
-        port: where it listens; 0 or ``'auto'``: a free port.
-        options: further arguments of ``slave_type``.
+        slave_type: Class of the slave.
+        worker: Worker that executes the tasks.
+        cfg: Config of the worker, see :data:`SLAVE_CONFIG`.
+        port: Port to listen on; 0 or ``'auto'``: a free port.
+        options: Further arguments of ``slave_type``.
     """
     return slave_type(
         cfg.host,
@@ -302,14 +302,14 @@ def make_slave(
         my_address=cfg.my_address,
         tls=TlsConfig(**cfg.tls) if cfg.tls else None,
         transport=cfg.transport,
-        # One that waits for news, and one that closes the task or asks for the resource meanwhile.
+        # Two threads: one may block in a data request while the other closes the task or returns the resources.
         max_tasks=2,
         **options,
     )
 
 
 def start_slave(slave: TaskSlave[Any], worker: WorkerCallbacks, cfg: EasyDict, uid: str) -> None:
-    """Listen for tasks, and announce the worker when ``cfg.coordinator_address`` is set."""
+    """Listen for tasks, and enrol at the coordinator if ``cfg.coordinator_address`` is set."""
     slave.start()
     if cfg.coordinator_address:
         name = cfg.name or f"{slave.kind}_{uid}"

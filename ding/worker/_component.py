@@ -1,4 +1,4 @@
-"""What worker classes share: their logs, their env manager, and errors of their configs."""
+"""Shared parts of worker classes: logs, the env manager, and config errors."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,12 +13,12 @@ from ding.utils import Configurable, build_logger, get_rank, nearest, write_scal
 
 
 class InstanceLog:
-    """The text log and the tensorboard writer of a collector or evaluator; only rank 0 has a writer.
+    """Text log and TensorBoard writer of a collector or evaluator. Only rank 0 has a writer.
 
     Args:
-        exp_name: folder of the experiment.
-        instance_name: name of the log files and of the tags.
-        tb_logger: a writer to share. Without one there is an own one, which is closed here.
+        exp_name: Experiment directory.
+        instance_name: Name of the log files and prefix of the TensorBoard tags.
+        tb_logger: TensorBoard writer to share; ``None``: create one and close it in :meth:`close`.
     """
 
     def __init__(self, exp_name: str, instance_name: str, tb_logger: Writer | None) -> None:
@@ -31,12 +31,12 @@ class InstanceLog:
         self.writer: Writer | None = (tb_logger or self._own_writer) if self.is_first_rank else None
 
     def scalars(self, by_iter: Mapping[str, Any], train_iter: int, by_step: Mapping[str, Any], envstep: int) -> None:
-        """Write values as ``<name>_iter/<key>`` over train iterations and as ``<name>_step/<key>`` over env steps."""
+        """Write ``<name>_iter/<key>`` over train iterations and ``<name>_step/<key>`` over env steps."""
         write_scalars(self.writer, f"{self.name}_iter/", by_iter, train_iter)
         write_scalars(self.writer, f"{self.name}_step/", by_step, envstep)
 
     def close(self) -> None:
-        """Flush the writer, and close it if it is the own one."""
+        """Flush the writer, and close it unless it is shared."""
         if self.writer is not None:
             self.writer.flush()
         if self._own_writer is not None:
@@ -44,13 +44,13 @@ class InstanceLog:
 
 
 class EnvWorker(Configurable):
-    """The env manager and the log of a collector or evaluator, and their end.
+    """Env manager and logs of a collector or evaluator.
 
     Args:
-        cfg: config of the worker.
-        tb_logger: a tensorboard writer to share. Without one the worker makes its own, and closes it.
-        exp_name: folder of the experiment.
-        instance_name: name of the log files and of the tensorboard tags.
+        cfg: Config of the worker.
+        tb_logger: TensorBoard writer to share; ``None``: create one and close it in :meth:`close`.
+        exp_name: Experiment directory.
+        instance_name: Name of the log files and prefix of the TensorBoard tags.
     """
 
     _end_flag = False
@@ -66,8 +66,8 @@ class EnvWorker(Configurable):
         """Reset the env manager, or store and launch a new one.
 
         Raises:
-            AssertionError: there is no env manager to reset.
-            TypeError: this is no env manager.
+            AssertionError: There is no env manager to reset.
+            TypeError: ``_env`` is not an env manager.
         """
         if _env is not None:
             self._env = v1_interface(_env)
@@ -78,7 +78,7 @@ class EnvWorker(Configurable):
             self._env.reset()
 
     def close(self) -> None:
-        """Close the env manager, and the tensorboard writer if it is the worker's own. A second call does nothing."""
+        """Close the env manager, and the TensorBoard writer unless it is shared. Repeated calls have no effect."""
         if self._end_flag or self._log is None:
             return
         self._end_flag = True
@@ -94,9 +94,9 @@ class EnvWorker(Configurable):
 
 
 class Absent:
-    """An attribute that subclasses find in DI-engine and that has no counterpart here.
+    """Attribute of DI-engine that has no counterpart here.
 
-    Reading it raises an ``AttributeError`` that says what to do instead; a subclass may set one of its own.
+    Reading it raises an ``AttributeError`` that names the replacement; a subclass may define the attribute itself.
     """
 
     def __init__(self, instead: str) -> None:
@@ -110,14 +110,14 @@ class Absent:
 
 
 def make_env_manager(cfg: EasyDict, eval_flag: bool) -> EnvManager:
-    """The env manager of a collector or evaluator task, not launched yet."""
+    """Create the env manager of a collector or evaluator task, not launched yet."""
     env_fn, collector_cfg, evaluator_cfg = get_vec_env_setting(cfg, collect=not eval_flag, eval_=eval_flag)
     env_cfgs = evaluator_cfg if eval_flag else collector_cfg
     return v1_interface(create_env_manager(cfg.manager, [partial(env_fn, cfg=env_cfg) for env_cfg in env_cfgs or []]))
 
 
 def required_key(cfg: Mapping[str, Any], key: str, owner: str) -> Any:
-    """``cfg[key]``. Raises ``KeyError`` that names the owner of the config, the key, and the nearest one there is."""
+    """Return ``cfg[key]``. A missing key raises a ``KeyError`` with the owner of the config and the closest key."""
     if key in cfg:
         return cfg[key]
     close = nearest(key, cfg)

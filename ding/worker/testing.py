@@ -1,9 +1,9 @@
-"""Test doubles for workers: policies without a network and env managers without envs, which record their calls.
+"""Test doubles for workers: policies without a network and env managers without envs that record their calls.
 
 :class:`NaiveCollector` and :class:`NaiveLearner` answer a coordinator without an env or a network.
 
-:class:`ScriptedPolicy` speaks the classic per-env dicts, :class:`BatchedScriptedPolicy` the same in columns;
-:class:`ScriptedEnvManager` either.
+:class:`ScriptedPolicy` uses the classic per-env dicts, :class:`BatchedScriptedPolicy` the columnar batches;
+:class:`ScriptedEnvManager` supports both.
 """
 
 import os
@@ -20,27 +20,28 @@ from ding.data import BaseEnvTimestep, EnvBatch, TimestepBatch, batched, roles
 from ding.interaction import Slave, TaskFail
 from ding.utils.file_helper import save_file
 
-# So many data tasks a naive collector does, and so many infos a naive learner gives before it is done.
+# Number of data tasks of a naive collector, and of infos of a naive learner, before it is done.
 _DATA_TASKS = 19
 _INFOS_BEFORE_DONE = 5
 
 
 class ScriptedPolicy:
-    """A policy that acts by script, in the classic form ``{env_id: ...}``.
+    """Policy with scripted actions, in the classic form ``{env_id: ...}``.
 
     Args:
-        action: an action for all, or ``action(env_id, step) -> action``, where ``step`` counts the actions of that env
+        action: Action of all envs, or ``action(env_id, step) -> action``, where ``step`` counts the actions of that env
             since its last reset. An int or a list of numbers.
-        learn_output: what ``learn_mode.forward`` returns (a copy): a dict, a list of dicts, or ``fn(data) -> either``.
-        collect_setting: what the command mode answers.
-        attributes: values for ``get_attribute``, over the defaults ``n_sample``, ``n_episode``, ``unroll_len``,
+        learn_output: Return value of ``learn_mode.forward`` (copied): a dict, a list of dicts, or
+            ``fn(data) -> either``.
+        collect_setting: Return value of the command mode's ``get_setting_collect``.
+        attributes: Values of ``get_attribute``, merged over the defaults ``n_sample``, ``n_episode``, ``unroll_len``,
             ``on_policy``, ``batch_size``, ``device``, ``priority`` and ``cfg``.
 
     Attributes:
-        forwards: ``(mode, env ids, kwargs)`` of each call of a collect or eval forward.
-        inputs: the data of each of these calls.
+        forwards: ``(mode, env ids, kwargs)`` of each collect or eval forward.
+        inputs: Input data of each of these calls.
         resets: ``(mode, env ids or None)`` of each reset.
-        learned: the data of each learn forward.
+        learned: Input data of each learn forward.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class ScriptedPolicy:
 
     @property
     def learn_mode(self) -> roles.LearnMode:
-        """What a learner takes."""
+        """Functions for a learner."""
         made: roles.LearnMode = self._mode(
             forward=self._forward_learn, reset=self._reset_learn, info=self.__repr__, monitor_vars=self._monitor_vars
         )
@@ -83,7 +84,7 @@ class ScriptedPolicy:
 
     @property
     def collect_mode(self) -> roles.CollectMode:
-        """What a collector takes."""
+        """Functions for a collector."""
         made: roles.CollectMode = self._mode(
             forward=self._forward_collect,
             process_transition=self._process_transition,
@@ -94,20 +95,20 @@ class ScriptedPolicy:
 
     @property
     def eval_mode(self) -> roles.EvalMode:
-        """What an evaluator takes."""
+        """Functions for an evaluator."""
         made: roles.EvalMode = self._mode(forward=self._forward_eval, reset=self._reset_eval)
         return made
 
     @property
     def command_mode(self) -> roles.CommandMode:
-        """What a commander takes."""
+        """Functions for a commander."""
         made: roles.CommandMode = self._mode(
             get_setting_learn=dict, get_setting_collect=self._get_setting_collect, get_setting_eval=dict
         )
         return made
 
     def _mode(self, **functions: Callable[..., Any]) -> Any:
-        """A named tuple, as the modes of a policy are."""
+        """Return a named tuple, like the modes of a policy."""
         functions |= {
             "get_attribute": self._get_attribute,
             "set_attribute": self._set_attribute,
@@ -119,7 +120,7 @@ class ScriptedPolicy:
     # collect and eval
 
     def _act(self, mode: str, data: Mapping[int, Any], kwargs: dict[str, Any]) -> torch.Tensor:
-        """Actions ``[N, 1]`` (or ``[N, d]`` for list-valued scripts) for the envs of ``data``."""
+        """Return actions ``[N, 1]`` (``[N, d]`` for list-valued scripts) for the envs of ``data``."""
         env_ids = [int(env_id) for env_id in data]
         self.forwards.append((mode, env_ids, kwargs))
         self.inputs.append(data)
@@ -205,7 +206,7 @@ class ScriptedPolicy:
 
 
 class BatchedScriptedPolicy(ScriptedPolicy):
-    """The same script in columns: an :class:`~ding.data.EnvBatch` in, an ``EnvBatch`` with ``action [N, 1]`` out."""
+    """Scripted policy on columns: maps an :class:`~ding.data.EnvBatch` to an ``EnvBatch`` with ``action [N, 1]``."""
 
     @batched
     def _forward_collect(self, data: roles.ByEnv, **kwargs: Any) -> roles.ByEnv:
@@ -234,23 +235,23 @@ class BatchedScriptedPolicy(ScriptedPolicy):
 
 
 class ScriptedEnvManager:
-    """An env manager whose episodes have lengths that are known beforehand.
+    """Env manager with episodes of fixed lengths.
 
-    Observation: float32 ``[env id, step]``, from step 0. Each step pays the reward 1, so the return of an episode is
-    its length. A finished env starts its next episode at once.
+    Observation: float32 ``[env id, step]``, starting at step 0. Each step has reward 1, so the return of an episode
+    equals its length. A finished env starts its next episode at once.
 
     Args:
-        episode_lengths: for each env the lengths of its episodes, which repeat.
-        in_columns: speak :class:`~ding.data.EnvBatch` and ``TimestepBatch``; else plain dicts.
+        episode_lengths: Episode lengths of each env, repeated cyclically.
+        in_columns: Use :class:`~ding.data.EnvBatch` and ``TimestepBatch``; otherwise plain dicts.
         abnormal: ``(env id, episode)`` of episodes, counted from 0, whose last step is abnormal instead of done.
-        episode_info: fields that each finished episode reports as ``info['episode_info']``.
-        num_players: of a game: ``obs``, ``reward`` and ``info`` have one entry per player. Player ``i`` gets the reward
-            ``1 - 2 * i``.
+        episode_info: Fields that each finished episode reports as ``info['episode_info']``.
+        num_players: Number of players of a game: ``obs``, ``reward`` and ``info`` then have one entry per player.
+            Player ``i`` receives the reward ``1 - 2 * i``.
 
     Attributes:
-        actions: the actions of each env, as arrays.
-        resets: what ``reset`` was called with, from the launch on.
-        num_episodes: begun episodes of each env since the launch.
+        actions: Actions of each env, as arrays.
+        resets: Arguments of each ``reset`` since the launch.
+        num_episodes: Number of started episodes of each env since the launch.
     """
 
     def __init__(
@@ -283,7 +284,7 @@ class ScriptedEnvManager:
         self.reset(reset_param)
 
     def reset(self, reset_param: Mapping[int, Any] | None = None) -> None:
-        """Begin a new episode in all envs, or in those that ``reset_param`` names."""
+        """Start a new episode in all envs, or in the envs of ``reset_param``."""
         self.resets.append(reset_param)
         for env_id in range(self.env_num) if reset_param is None else reset_param:
             self._begin(env_id)
@@ -294,7 +295,7 @@ class ScriptedEnvManager:
         self._broken.discard(env_id)
 
     def observation(self, env_id: int) -> np.ndarray | list[np.ndarray]:
-        """What the env shows now."""
+        """Return the current observation of an env."""
         obs = np.array([env_id, self._time[env_id]], dtype=np.float32)
         return obs if self._num_players == 1 else [obs + 100 * player for player in range(self._num_players)]
 
@@ -306,18 +307,18 @@ class ScriptedEnvManager:
 
     @property
     def ready_imgs(self) -> dict[int, np.ndarray]:
-        """Frames uint8 ``[2, 3, 1]``, filled with the step."""
+        """Frames of the ready envs, uint8 ``[2, 3, 1]``, filled with the step number."""
         return {env_id: np.full((2, 3, 1), self._time[env_id], dtype=np.uint8) for env_id in self.ready_obs}
 
     def step(self, actions: Mapping[int, Any]) -> Mapping[int, Any]:
-        """One step of each of the given envs."""
+        """Step each of the given envs once."""
         if not actions:
             raise AssertionError("step() needs at least one action")
         steps = {env_id: self.step_env(env_id, action) for env_id, action in dict(actions).items()}
         return TimestepBatch.from_dict(steps) if self._in_columns else steps
 
     def step_env(self, env_id: int, action: object) -> BaseEnvTimestep:
-        """One step of an env."""
+        """Step one env."""
         if env_id in self._broken:
             raise AssertionError(f"env {env_id} needs a reset")
         self.actions[env_id].append(action)
@@ -344,7 +345,7 @@ class ScriptedEnvManager:
         return BaseEnvTimestep(obs, [np.array([sign], dtype=np.float32) for sign in signs], done, infos)
 
     def enable_save_figure(self, env_id: int, figure_path: str) -> None:
-        """Note the call in ``figures``."""
+        """Record the call in ``figures``."""
         self.figures.append((env_id, figure_path))
 
     def close(self) -> None:
@@ -353,7 +354,7 @@ class ScriptedEnvManager:
 
 
 class _CountingSlave(Slave):
-    """What both slaves for tests know of their task."""
+    """Base class of both test slaves: counts the messages of a task."""
 
     def __init__(self, *args: Any, prefix: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -364,17 +365,17 @@ class _CountingSlave(Slave):
 
 
 class NaiveCollector(_CountingSlave):
-    """A slave that answers the tasks of a coordinator as a collector would.
+    """Slave that answers the tasks of a coordinator like a collector.
 
-    The first 19 data tasks give one transition each, in the file ``./<prefix>_<task id>_<number>``; the 20th says that
-    the collector is done. There is nothing to close: ``collector_close_task`` is an unknown task.
+    The first 19 data tasks return one transition each, stored in ``./<prefix>_<task id>_<number>``; the 20th reports
+    that the collector is done. ``collector_close_task`` is an unknown task, because there is nothing to close.
 
     Args:
-        prefix: begins the names of the files.
+        prefix: Prefix of the file names.
     """
 
     def _process_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        """Do a task; raises :class:`TaskFail` for an unknown one."""
+        """Process a task; raises :class:`TaskFail` if it is unknown."""
         name = task["name"]
         if name == "resource":
             return {"cpu": "20", "gpu": "1"}
@@ -390,7 +391,7 @@ class NaiveCollector(_CountingSlave):
         raise TaskFail(result={"message": "task name error"}, message=f"illegal collector task <{name}>")
 
     def _data(self, number: int) -> dict[str, Any]:
-        """The answer to the data task of this number, in the form of DI-engine and in that of references."""
+        """Return the answer to a data task, both in DI-engine's form and as references."""
         ids = {"task_id": self._task_info["task_id"], "buffer_id": self._task_info["buffer_id"]}
         if number > _DATA_TASKS:
             info = {"collector_done": True, "cur_episode": 1, "cur_step": 314, "cur_sample": 314}
@@ -402,22 +403,22 @@ class NaiveCollector(_CountingSlave):
         return {**ids, "data_id": data_id, "unroll_split_begin": 0, "seq": number, "refs": [ref], "info": None}
 
     def _get_timestep(self) -> list[dict[str, Any]]:
-        """One transition."""
+        """Return a list with one transition."""
         return [{"obs": [0.0] * 4, "next_obs": [0.0] * 4, "action": [0], "reward": [0.0], "done": False}]
 
 
 class NaiveLearner(_CountingSlave):
-    """A slave that answers the tasks of a coordinator as a learner would, one batch of 2 after the other.
+    """Slave that answers the tasks of a coordinator like a learner, with batches of size 2.
 
-    The first five infos hold priorities; from the sixth on they say that the learner is done, and the file
-    ``./<prefix>_final_model.pth`` is there.
+    The first five infos hold priorities. From the sixth on, the infos report that the learner is done and the file
+    ``./<prefix>_final_model.pth`` exists.
 
     Args:
-        prefix: begins the name of the file.
+        prefix: Prefix of the file name.
     """
 
     def _process_task(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        """Do a task; raises :class:`TaskFail` for an unknown one, or for ``learner_learn_task`` without data."""
+        """Process a task; raises :class:`TaskFail` if it is unknown, or if ``learner_learn_task`` has no data."""
         name = task["name"]
         if name == "resource":
             return {"cpu": "20", "gpu": "1"}

@@ -1,4 +1,4 @@
-"""Splitting batches among several learners, and merging what these say."""
+"""Split batches among several learners and merge their reports."""
 
 import numbers
 from collections.abc import Mapping, Sequence
@@ -8,19 +8,19 @@ import numpy as np
 
 from ding.parallel.messages import ROW_KEYS, pack_infos, unpack_infos
 
-# What all learners agree on: the first one speaks for all.
+# Keys on which all learners agree: take the value of the first one.
 _SAME_FOR_ALL = ("learner_step", "buffer_id", "task_id", "learner_done")
 
 
 def merge_info(info: list[Any]) -> dict[str, Any] | list[Any]:
-    """Merge values of several learners, by the type of the first one.
+    """Merge the values of several learners according to the type of the first one.
 
-    ``None``, numbers and texts become a list, lists are concatenated, dicts are merged by key, where
-    ``learner_step, buffer_id, task_id, learner_done`` are those of the first learner.
+    ``None``, numbers and strings are collected in a list, lists are concatenated, and dicts are merged by key, where
+    ``learner_step, buffer_id, task_id, learner_done`` are taken from the first learner.
 
     Raises:
-        TypeError: a value of another type.
-        ValueError: nothing to merge.
+        TypeError: A value has another type.
+        ValueError: ``info`` is empty.
     """
     if not info:
         raise ValueError("merge_info needs the info of at least one learner")
@@ -38,7 +38,7 @@ def merge_info(info: list[Any]) -> dict[str, Any] | list[Any]:
 
 
 def merge_demands(demands: Sequence[Sequence[Mapping[str, int]]]) -> list[dict[str, int]]:
-    """Demands that all learners share: the sizes of each position add up, as many as the least one has."""
+    """Merge demands: add up the sizes at each position, up to the length of the shortest demand."""
     return [
         {"batch_size": sum(one["batch_size"] for one in same), "cur_learner_iter": same[0]["cur_learner_iter"]}
         for same in zip(*demands)
@@ -46,10 +46,10 @@ def merge_demands(demands: Sequence[Sequence[Mapping[str, int]]]) -> list[dict[s
 
 
 def split_batch(batch: Mapping[str, Any], sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Consecutive parts of a batch, each with the chunks that it needs.
+    """Split a batch into consecutive parts, each with the chunks that its rows reference.
 
     Raises:
-        ValueError: the sizes do not add up to the rows of the batch.
+        ValueError: The sizes do not add up to the number of rows.
     """
     if sum(sizes) != len(batch["rows"]):
         raise ValueError(f"a batch of {len(batch['rows'])} rows cannot be split into {list(sizes)}")
@@ -70,10 +70,10 @@ def split_batch(batch: Mapping[str, Any], sizes: Sequence[int]) -> list[dict[str
 
 
 def split_list(data: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
-    """Consecutive parts of a list.
+    """Split a list into consecutive parts.
 
     Raises:
-        ValueError: the sizes do not add up to its length.
+        ValueError: The sizes do not add up to the length of the list.
     """
     if sum(sizes) != len(data):
         raise ValueError(f"{len(data)} samples cannot be split into {list(sizes)}")
@@ -82,9 +82,10 @@ def split_list(data: Sequence[Any], sizes: Sequence[int]) -> list[list[Any]]:
 
 
 def merge_reports(reports: Sequence[Mapping[str, Any]], info_ack: int) -> dict[str, Any]:
-    """One report of several learners that learn in step.
+    """Merge the reports of several learners that train in lockstep.
 
-    An info is passed on when every learner has reported its own of that number; the run is done when all are.
+    An info is passed on once every learner has reported the info with that number. The run is done once all learners
+    are.
     """
     by_seq = [{info["seq"]: info["info"] for info in unpack_infos(report)} for report in reports]
     common = sorted(set.intersection(*(set(infos) for infos in by_seq)))

@@ -1,4 +1,4 @@
-"""Several learners that appear as one.
+"""Aggregator that presents several learners to a coordinator as one.
 
 Exceptions::
 
@@ -27,14 +27,14 @@ from ding.worker.coordinator.worker_links import WorkerLinks
 
 _ANSWER_S = 60.0
 _START_S = 120.0
-# How long a task waits for a learner that lost its connection and may come back.
+# Time that a task waits for a disconnected learner to return.
 _REJOIN_S = 5.0
-# Of ``cfg.slave``: what is not for the slave itself.
+# Keys of ``cfg.slave`` that are not arguments of the slave.
 _ENROL_KEYS = ("host", "port", "coordinator_address", "name")
 
 
 class LearnerAggregatorSlave(Slave):
-    """Passes the tasks of a coordinator on to an aggregator.
+    """Forwards the tasks of a coordinator to an aggregator.
 
     Args:
         callback_fn: ``deal_with_get_resource``, ``deal_with_learner_start``, ``deal_with_get_data``,
@@ -46,7 +46,7 @@ class LearnerAggregatorSlave(Slave):
         self._callback_fn = callback_fn
 
     def _process_task(self, task: Mapping[str, Any]) -> object:
-        """Do a task; raises :class:`TaskFail` for an unknown one."""
+        """Process a task; raises :class:`TaskFail` if it is unknown."""
         name = task.get("name")
         if name == "resource":
             return self._callback_fn["deal_with_get_resource"]()
@@ -62,18 +62,18 @@ class LearnerAggregatorSlave(Slave):
 
 
 class LearnerAggregator:
-    """A slave towards the coordinator and a master towards learners that train one policy together.
+    """Slave of the coordinator and master of the learners that train one policy together.
 
-    Every message goes to all learners at once; a batch is split among them. A message that one of them does not answer
-    or fails at fails as a whole, with the reason. The order of the learners is that of the numbers in their names; the
-    first one speaks for all where all say the same. In a pod (``KUBERNETES_SERVER_URL``) the learners are those that
-    the operator names for this aggregator.
+    Every message goes to all learners at once; a batch is split among them. If one learner fails or does not answer,
+    the whole message fails with that reason. Learners are ordered by the numbers in their names; values on which all
+    agree are taken from the first one. In a pod (``KUBERNETES_SERVER_URL`` is set) the learners are those that the
+    operator assigns to this aggregator.
 
     Args:
         cfg: ``slave`` and ``master`` (``host``, ``port`` and further arguments of both), and ``learner``
-            (``{key: (id, host, port)}``). Learners may also enrol at the master: ``learner_num`` is how many there must
-            be then. ``connect_timeout_s`` is the time to wait for the learners. With ``coordinator_address`` (and
-            ``name``) in ``slave``, the aggregator announces itself there. ``log_path`` is the folder of its log.
+            (``{key: (id, host, port)}``). Learners may also enrol at the master; ``learner_num`` is then the required
+            number. ``connect_timeout_s`` limits the wait for the learners. With ``coordinator_address`` (and ``name``)
+            in ``slave``, the aggregator enrols at the coordinator. ``log_path`` is the log directory.
     """
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
@@ -99,16 +99,16 @@ class LearnerAggregator:
         self._operator: OperatorSync | None = None
         self._closing = threading.Event()
         self._listens = False
-        # Called with a sentence when learners are missing that have not come back in time; the task has failed then.
+        # Called with a message if missing learners did not return in time; the task has failed by then.
         self.on_incomplete: Callable[[str], None] = lambda sentence: None
 
     # ------------------------------------------------------------------ life
 
     def listen(self) -> str:
-        """Be there for learners; returns the address at which they enrol. ``start`` does this, too.
+        """Listen for learners and return the address at which they enrol. Called by ``start``.
 
         Raises:
-            PortTakenError: the port of ``cfg.master`` is in use.
+            PortTakenError: The port of ``cfg.master`` is in use.
         """
         if not self._listens:
             self._hub.start(self._connected, self._disconnected)
@@ -119,8 +119,8 @@ class LearnerAggregator:
         """Wait until all learners are connected, then listen for tasks.
 
         Raises:
-            WorkersMissing: a learner does not come in time, or ``cancel`` was called.
-            PortTakenError: a port is in use.
+            WorkersMissing: A learner did not connect in time, or ``cancel`` was called.
+            PortTakenError: A port is in use.
         """
         self.listen()
         deadline = time.monotonic() + float(self._cfg.get("connect_timeout_s", 60.0))
@@ -155,14 +155,14 @@ class LearnerAggregator:
         self._operator.start(deadline)
 
     def connect_worker(self, name: str, role: str, host: str, port: int) -> bool:
-        """Connect to a learner; False when it does not answer."""
+        """Connect to a learner; return False if it does not answer."""
         link = self._links.connect(name, role, host, port) if role == "learner" else None
         if link is not None:
             self._connected(link)
         return link is not None
 
     def drop_worker(self, name: str, role: str, reason: str) -> None:
-        """Forget a learner."""
+        """Remove a learner."""
         link = self._links.drop(name)
         if link is not None:
             self._logger.info("%s is dropped: %s", name, reason)
@@ -184,9 +184,9 @@ class LearnerAggregator:
         return sorted(self._links.all(), key=lambda link: _by_number(link.name))
 
     def wait_complete(self, timeout_s: float) -> bool:
-        """Wait until as many learners are connected as there must be; False when they are not in time.
+        """Wait for the required number of learners; return False on time-out.
 
-        Without ``learner_num`` there may be any number.
+        Without ``learner_num`` any number is accepted.
         """
 
         def complete() -> bool:
@@ -196,12 +196,12 @@ class LearnerAggregator:
         return complete() and not self._closing.is_set()
 
     def cancel(self) -> None:
-        """Have whatever waits give up; ``close`` must follow. Does not wait."""
+        """Abort all waits without blocking. Call ``close`` afterwards."""
         self._closing.set()
         self._links.wake()
 
     def close(self) -> None:
-        """Stop listening and disconnect. May be called again."""
+        """Stop listening and disconnect. Repeated calls have no effect."""
         self.cancel()
         if self._operator is not None:
             self._operator.close()
@@ -215,12 +215,12 @@ class LearnerAggregator:
 
     @property
     def learners(self) -> list[str]:
-        """Names of the connected learners, in their order."""
+        """Names of the connected learners, in order."""
         return [link.name for link in self._ordered()]
 
     @property
     def slave(self) -> LearnerAggregatorSlave:
-        """What the coordinator talks to."""
+        """Slave that receives the coordinator's tasks."""
         return self._slave
 
     # ------------------------------------------------------------------ tasks
@@ -230,16 +230,16 @@ class LearnerAggregator:
         return {"gpu": len(self._ordered())}
 
     def deal_with_learner_start(self, task: dict[str, Any]) -> dict[str, str]:
-        """Have all learners begin.
+        """Start the task on all learners.
 
         Raises:
-            TaskFail: there is none, or one of them failed.
+            TaskFail: There is no learner, or one of them failed.
         """
         self._broadcast({"name": task["name"], "task_info": task["task_info"]}, _START_S)
         return {"message": "learner task has started"}
 
     def deal_with_get_data(self, task: dict[str, Any]) -> dict[str, Any]:
-        """What the learners want together; raises as :meth:`deal_with_learner_start`."""
+        """Return the merged demand of the learners; raises like :meth:`deal_with_learner_start`."""
         reports = self._broadcast(task, _ANSWER_S)
         if "batch_size" in reports[0]:
             self._sizes = [report["batch_size"] for report in reports]
@@ -247,7 +247,7 @@ class LearnerAggregator:
         return self._merged(task, reports)
 
     def deal_with_learn(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Split batches among the learners; raises as :meth:`deal_with_learner_start`."""
+        """Split batches among the learners; raises like :meth:`deal_with_learner_start`."""
         if "batches" not in task:
             try:
                 parts = split_list(task["data"], self._sizes)
@@ -264,7 +264,7 @@ class LearnerAggregator:
         return self._merged(task, self._broadcast(messages, _ANSWER_S))
 
     def deal_with_learner_close(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Have all learners end their task; raises as :meth:`deal_with_learner_start`."""
+        """End the task on all learners; raises like :meth:`deal_with_learner_start`."""
         return self._broadcast(task, _START_S)[0]
 
     def _merged(self, task: Mapping[str, Any], reports: list[dict[str, Any]]) -> dict[str, Any]:
@@ -275,10 +275,11 @@ class LearnerAggregator:
         return {**merge_reports(reports, int(task.get("info_ack") or 0)), **ids}
 
     def _broadcast(self, message: dict[str, Any] | list[dict[str, Any]], timeout_s: float) -> list[dict[str, Any]]:
-        """Ask all learners at once, with one message or with one for each; their answers in the order of their names.
+        """Send one message to all learners, or one message to each, and return their answers in the order of their
+        names.
 
         Raises:
-            TaskFail: there are too few learners, or one of them failed or did not answer.
+            TaskFail: There are too few learners, or one of them failed or did not answer.
         """
         complete = self.wait_complete(_REJOIN_S)
         links = self._ordered()
@@ -312,7 +313,7 @@ class LearnerAggregator:
 
 
 def _by_number(name: str) -> list[Any]:
-    """Sorts ``learner0_rank10`` behind ``learner0_rank9``."""
+    """Return a sort key that places ``learner0_rank10`` after ``learner0_rank9``."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name)]
 
 

@@ -1,9 +1,8 @@
 """Collectors step environments to gather training samples; evaluators step them to measure a policy.
 
-The serial ones return what they collect; the parallel ones send it, and :mod:`ding.worker.collector.comm` connects
-them.
+Serial collectors return their samples; parallel collectors send them through :mod:`ding.worker.collector.comm`.
 
-Names are imported when they are first used.
+Names are imported on first use.
 """
 
 from ding.utils import (

@@ -1,8 +1,8 @@
-"""Parallel collectors that send their training samples in chunks.
+"""Base class of parallel collectors that send their training samples in chunks.
 
-A *span* says which steps became training samples: ``[env_id, episode, first_step, num_steps, num_samples]``, episodes
-and steps counted from 0 since the collector began. The spans of an episode follow each other without gap or overlap,
-so that a receiver of chunks can check that nothing is missing and nothing came twice.
+A *span* identifies the steps that became training samples: ``[env_id, episode, first_step, num_steps, num_samples]``,
+with episodes and steps counted from 0 since the start of the collector. The spans of an episode are contiguous and do
+not overlap, so a receiver can detect missing and duplicate chunks.
 """
 
 import time
@@ -31,38 +31,38 @@ from ding.worker.collector.base_parallel_collector import BaseParallelCollector
 
 Span: TypeAlias = list[int]
 
-# How long a collector waits for a version of the policy before it looks whether that is still wanted.
+# Seconds of one wait for a policy version; afterwards the collector checks whether it is still needed.
 _LOOK_S = 0.2
 
 PARALLEL_CONFIG: dict[str, Any] = {
-    # Vector steps between two lines of the log, which are at least 10 s apart.
+    # Vector steps between two log lines, which are at least 10 s apart.
     "print_freq": 5,
-    # Kept for configs of DI-engine: chunks are read through memory maps, so they are never compressed.
+    # Accepted for configs of DI-engine; chunks are memory-mapped and therefore never compressed.
     "compressor": "none",
-    # Seconds between two looks for a new policy, where the comm layer cannot wait for one.
+    # Seconds between two polls for a new policy, if the comm layer cannot wait for one.
     "update_policy_second": 3,
-    # Rows from which on a chunk of training samples is sent.
+    # Minimum number of rows of a chunk of training samples.
     "chunk_rows": 1024,
-    # Seconds after which a smaller chunk is sent too.
+    # Seconds after which a smaller chunk is sent.
     "chunk_seconds": 0.2,
-    # Keep copies of observations: for env managers that write into arrays which they have handed out.
+    # Copy observations; needed for env managers that write into arrays they have returned.
     "deepcopy_obs": False,
-    # Give the policy float32 tensors.
+    # Convert the policy's input to float32 tensors.
     "transform_obs": False,
-    # Steps of an episode of an evaluation after which a warning says that it does not end; None for no warning.
+    # Steps of an evaluation episode after which a warning reports that it does not end; None: no warning.
     "warn_steps": WARN_STEPS,
 }
 
 
 class ChunkingCollector(BaseParallelCollector):
-    """A parallel collector of one or more players, each of which leaves chunks of training samples of its own.
+    """Parallel collector of one or more players, each with its own chunks of training samples.
 
-    A subclass calls :meth:`_set_players` before the start.
+    Subclasses call :meth:`_set_players` before the start.
     """
 
     def __init__(self, cfg: EasyDict) -> None:
         self._feeds: list[PolicyFeed] = []
-        # On-policy: what the coordinator allows, the grant that is worked on, and the steps made and not sent.
+        # On-policy: the grants of the coordinator, the current grant, and the steps that are not sent yet.
         self._grants: Grants | None = None
         self._grant: Mapping[str, int] = {}
         self._granted_steps = 0
@@ -79,7 +79,7 @@ class ChunkingCollector(BaseParallelCollector):
         self._returns = ReturnStatistics()
 
     def _begin_anew(self, cfg: EasyDict) -> None:
-        """Forget the task that is over, but for policy and envs."""
+        """Reset the state of the last task; policy and envs stay."""
         self._cfg = cfg
         self._join_thread()
         self._feeds.clear()
@@ -94,19 +94,19 @@ class ChunkingCollector(BaseParallelCollector):
         recorded: Sequence[bool],
         game: Game | None = None,
     ) -> None:
-        """Take up the players; all trajectories that have begun are forgotten.
+        """Set the players and discard all unfinished trajectories.
 
         Args:
-            policies: per player its mode.
-            settings: per player the keyword arguments of the forward.
-            recorded: per player whether its steps become training samples.
-            game: how an env is split among the players; ``None``: there is one.
+            policies: Mode of each player.
+            settings: Keyword arguments of the forward, per player.
+            recorded: Whether the steps become training samples, per player.
+            game: How an env is split among the players; ``None``: a single player.
         """
         env_num = self._env_manager.env_num
         self._policies = list(policies)
         self._settings = list(settings)
         self._policy_iters = [-1] * len(policies)
-        # Which version chose the action that an env was sent last.
+        # Policy version that chose the last action sent to each env.
         self._acted_iters = np.full((len(policies), env_num), -1, dtype=np.int64)
         self._episodes.begin(env_num)
         if self._eval_flag:
@@ -127,7 +127,7 @@ class ChunkingCollector(BaseParallelCollector):
         self._grants, self._granted_steps = (Grants() if any(on_policy) else None), 0
         if self._grants is not None and len(on_policy) > 1:
             raise AssertionError("policy.on_policy: one player of a game may collect on-policy, found several")
-        # What an on-policy collector was granted becomes one chunk.
+        # Each grant of an on-policy collector becomes one chunk.
         limits = (self._options["chunk_rows"], self._options["chunk_seconds"]) if self._grants is None else (INF, INF)
         self._cutters = {
             player: ChunkCutter(self._rollout, player, partial(self._send_chunk, player), *limits)
@@ -138,7 +138,7 @@ class ChunkingCollector(BaseParallelCollector):
     # ------------------------------------------------------------------ life
 
     def start(self) -> None:
-        """See :meth:`BaseParallelCollector.start`; launches the envs first, or those of the task before again."""
+        """Launch the envs, or relaunch those of the last task; see :meth:`BaseParallelCollector.start`."""
         statistics = None if self._eval_flag or not self._policies else statistics_of(self._policies[0])
         if statistics is not None and self.counted is not None:
             statistics.count_into(self.counted)
@@ -153,7 +153,7 @@ class ChunkingCollector(BaseParallelCollector):
         super().start()
 
     def stop(self, timeout_s: float = 10.0) -> bool:
-        """See :meth:`BaseParallelCollector.stop`; a wait for a policy ends too."""
+        """Also abort the wait for a policy; see :meth:`BaseParallelCollector.stop`."""
         self._end.set()
         for feed in self._feeds:
             feed.close()
@@ -175,7 +175,7 @@ class ChunkingCollector(BaseParallelCollector):
     # ------------------------------------------------------------------ policies
 
     def _fetch_policies(self, paths: Sequence[str], updated: Sequence[bool]) -> None:
-        """Load the first version of each policy; keep those that are ``updated`` up to date from then on."""
+        """Load the first version of each policy; keep those marked ``updated`` up to date."""
         for player, path in enumerate(paths):
             feed = PolicyFeed(self.get_policy_update_info, path, self._options["update_policy_second"])
             self._feeds.append(feed)
@@ -188,15 +188,15 @@ class ChunkingCollector(BaseParallelCollector):
                     feed.start()
 
     def _load(self, player: int, version: "tuple[int, StateDict] | None") -> None:
-        """Load a version; one that does not fit leaves the policy as it is.
+        """Load a version; a version that does not fit leaves the policy unchanged.
 
         Raises:
-            ValueError: it is the first one.
+            ValueError: The first version does not fit.
         """
         if version is not None:
             number, state = version
             policy = self._policies[player]
-            # Anything else than a model, the policy itself judges.
+            # Only models are checked here; the policy checks the rest.
             wrong = (
                 misfit(state["model"], policy.state_dict().get("model", {}), "its model") if "model" in state else None
             )
@@ -206,29 +206,29 @@ class ChunkingCollector(BaseParallelCollector):
                     raise ValueError(message)
                 self.error(message)
                 return
-            # What the policy makes of its steps is made by the version that acted.
+            # Train samples are built by the version that acted.
             if player in self._cutters:
                 self._cutters[player].cut()
             if statistics_of(policy) is not None:
-                # The first weights of a run have none, which is no fault of theirs.
+                # The first weights of a run have no iteration; this is not an error.
                 state = {"normalization": {}, **state}
             policy.load_state_dict(state)
             self._policy_iters[player] = number
             self.debug(f"player {player} loaded policy iteration {self._policy_iters[player]}")
 
     def _shown_iters(self) -> int | list[int]:
-        """The iterations of the policies, as metadata and summary show them."""
+        """Return the iterations of the policies for metadata and summary."""
         return list(self._policy_iters)
 
     # ------------------------------------------------------------------ grants
 
     def grant(self, grant: Mapping[str, int]) -> None:
-        """The coordinator of an on-policy run allows ``steps`` env steps with the policy ``version``."""
+        """Accept a grant of ``steps`` env steps with the policy ``version`` (on-policy runs)."""
         if self._grants is not None:
             self._grants.offer(grant)
 
     def _may_step(self) -> bool:
-        """Wait, on-policy, for a grant and for the version of the policy that it names."""
+        """Wait, on-policy, for a grant and for the policy version that it names."""
         while self._grants is not None and (grant := self._grants.wait()) is not None:
             (player,) = self._cutters
             if self._policy_iters[player] == grant["version"]:
@@ -241,14 +241,14 @@ class ChunkingCollector(BaseParallelCollector):
         return super()._may_step()
 
     def _count_granted(self, num_steps: int) -> None:
-        """Once there are the steps of the grant, send them."""
+        """Count steps of the current grant, and send them once it is used up."""
         self._granted_steps += num_steps
         if self._grants is not None and self._granted_steps >= self._grant["steps"]:
             self._grants.use_up(self._grant)
             self._send_granted(self._grant["id"])
 
     def _send_granted(self, grant: int | None = None) -> None:
-        """Send, on-policy, all steps since the last time; the segments that grow end here."""
+        """Send, on-policy, all steps since the last call; unfinished segments end here."""
         self._granted_steps = 0
         for player, cutter in self._cutters.items():
             self._rollout.cut_segments(0, player)
@@ -285,7 +285,7 @@ class ChunkingCollector(BaseParallelCollector):
             self._count_granted(len(steps[0].timesteps))
 
     def _end_episode(self, env_id: int) -> float:
-        """Note an episode that has ended; returns its return (player 0's, if there are several)."""
+        """Record the end of an episode and return its return (that of player 0 in a game)."""
         episode = self._episodes.finished.pop(0)
         result: float = episode["reward"] if "reward" in episode else episode["reward0"]
         self._returns.add(result)
@@ -294,7 +294,7 @@ class ChunkingCollector(BaseParallelCollector):
     # ------------------------------------------------------------------ messages
 
     def _progress(self) -> dict[str, int]:
-        """The counts that go with everything that is sent."""
+        """Return the counters that accompany every message."""
         episodes = self._episodes
         return {
             "cur_episode": episodes.episode_count,
@@ -303,7 +303,7 @@ class ChunkingCollector(BaseParallelCollector):
         }
 
     def _send_progress(self) -> None:
-        """Report how far the collector is. All that was collected before is sent before."""
+        """Report the progress, after sending everything collected before."""
         done = self._collector_done = bool(self._env_manager.done)
         if done:
             self._flush()
@@ -340,9 +340,9 @@ class ChunkingCollector(BaseParallelCollector):
         )
 
     def get_finish_info(self) -> dict[str, Any]:
-        """The summary of the task; ``train_iter`` is the policy's iteration (one per player of a game; -1: none).
+        """Return the summary of the task. ``train_iter`` is the policy iteration (one per player of a game; -1: none).
 
-        Ratios by 0 are 0; ``reward_raw`` has the last 10,000 returns.
+        Ratios with a zero denominator are 0; ``reward_raw`` holds the last 10,000 returns.
         """
         duration_s = time.monotonic() - self._begin_s
         count, env_num = self._episodes, self._env_manager.env_num
@@ -376,10 +376,10 @@ class ChunkingCollector(BaseParallelCollector):
 
 
 def trajectory_length(policy: "CollectMode | EvalMode") -> float:
-    """Steps after which a trajectory is cut: ``n_sample``, or no end when ``n_episode`` is set.
+    """Return the maximum number of steps of a trajectory: ``n_sample``, or infinity if ``n_episode`` is set.
 
     Raises:
-        AssertionError: neither is set.
+        AssertionError: Neither is set.
     """
     if policy.get_attribute("n_episode") is not None:
         return INF
@@ -395,15 +395,16 @@ SendChunk = Callable[[TransitionBatch, list[Span], tuple[int, int], "int | None"
 
 
 class ChunkCutter:
-    """Makes chunks of about equal size of the segments that a player finishes. A segment is never cut in two, and those
-    of a chunk become samples together.
+    """Cuts the finished segments of a player into chunks of about equal size.
+
+    A segment is never split. The segments of a chunk are converted to samples together.
 
     Args:
-        rollout: has the segments.
-        player: whose they are.
-        send: takes a chunk that is complete.
-        chunk_rows: rows from which on a chunk is complete.
-        chunk_seconds: seconds after which a smaller one is complete too, so that data does not become old here.
+        rollout: Rollout that provides the segments.
+        player: Index of the player.
+        send: Receives each complete chunk.
+        chunk_rows: Number of rows from which on a chunk is complete.
+        chunk_seconds: Seconds after which a smaller chunk is complete; limits the age of the data.
     """
 
     def __init__(self, rollout: Rollout, player: int, send: SendChunk, chunk_rows: float, chunk_seconds: float) -> None:
@@ -416,8 +417,8 @@ class ChunkCutter:
         self._clear()
 
     def _clear(self) -> None:
-        # Of each vector step with which segments finished that are no samples yet: the environments, the numbers of
-        # their episodes, and the steps that these had.
+        # For each vector step with finished segments that are not converted yet: the environments, their episode
+        # numbers, and the numbers of steps.
         self._finished: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._parts: list[Samples] = []
         self._spans: list[Span] = []
@@ -425,14 +426,14 @@ class ChunkCutter:
         self._begin_s = INF
 
     def note_finished(self) -> None:
-        """Note the segments that the last step or cut of the rollout has finished."""
+        """Record the segments that the last step or cut of the rollout finished."""
         env_ids, episodes = self._rollout.finished[self._player], self._rollout.episodes
         if len(env_ids):
             self._finished.append((env_ids, episodes.numbers[env_ids], episodes.steps[env_ids]))
             self._begin_s = min(self._begin_s, time.monotonic())
 
     def cut(self) -> None:
-        """Make samples of the segments that have finished."""
+        """Convert the finished segments to samples."""
         finished, self._finished = self._finished, []
         if finished:
             taken = self._rollout.take_samples(self._player)
@@ -443,7 +444,7 @@ class ChunkCutter:
             self._rows += len(taken.samples)
 
     def flush_if_due(self) -> None:
-        """Send a chunk that is complete."""
+        """Send the chunk if it is complete."""
         segments = self._rollout.segments[self._player]
         assert segments is not None  # its steps become samples
         if self._is_due(segments.samples_waiting):
@@ -455,7 +456,7 @@ class ChunkCutter:
         return self._rows + num_more >= self._chunk_rows or time.monotonic() - self._begin_s >= self._chunk_seconds
 
     def flush(self, grant: int | None = None) -> None:
-        """Send what there is; it completes the grant with this id."""
+        """Send the remaining rows; they complete the grant with this id."""
         self.cut()
         parts, spans = [part for part in self._parts if len(part)], self._spans
         self._clear()
@@ -475,7 +476,7 @@ def _one_batch(parts: Sequence[Samples]) -> TransitionBatch:
 
 
 def _iterations(batch: TransitionBatch) -> tuple[int, int]:
-    """Smallest and largest ``collect_iter`` of a chunk; sequence samples have one per step."""
+    """Return the smallest and largest ``collect_iter`` of a chunk; sequence samples have one per step."""
     column = batch.columns.get("collect_iter")
     if column is None:
         return -1, -1
@@ -484,7 +485,7 @@ def _iterations(batch: TransitionBatch) -> tuple[int, int]:
 
 
 def joined_spans(spans: list[Span]) -> list[Span]:
-    """The same spans, those that follow each other made one."""
+    """Merge consecutive spans."""
     last: dict[tuple[int, int], Span] = {}
     joined: list[Span] = []
     for env_id, episode, first, steps, samples in spans:

@@ -1,14 +1,14 @@
-"""What an on-policy collector may do: so many steps with this version of the policy."""
+"""Grants of an on-policy collector: a number of env steps with one policy version."""
 
 import threading
 from collections.abc import Mapping
 
 
 class Grants:
-    """Takes the grants of a coordinator and holds the collector back while it has none. Thread-safe.
+    """Holds the collector back while it has no grant. Thread-safe.
 
-    A grant ``{'id', 'version', 'steps'}`` is for so many env steps with a version of the policy. One that comes twice
-    is one; a newer one takes the place of what is left of the one before.
+    A grant ``{'id', 'version', 'steps'}`` permits that many env steps with a policy version. A duplicate is ignored; a
+    newer grant replaces the rest of the previous one.
     """
 
     def __init__(self) -> None:
@@ -18,26 +18,26 @@ class Grants:
         self._closed = False
 
     def offer(self, grant: Mapping[str, int]) -> None:
-        """Take a grant, unless it is known."""
+        """Accept a grant, unless it is a duplicate."""
         with self._changed:
             if grant["id"] > self._last_id:
                 self._last_id, self._grant = grant["id"], grant
                 self._changed.notify_all()
 
     def wait(self) -> Mapping[str, int] | None:
-        """The newest grant, which is not used up; waits for one. ``None`` after :meth:`close`."""
+        """Wait for the newest unused grant and return it; ``None`` after :meth:`close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._grant is not None or self._closed)
             return None if self._closed else self._grant
 
     def use_up(self, grant: Mapping[str, int]) -> None:
-        """The steps of this grant are made."""
+        """Mark a grant as used up."""
         with self._changed:
             if self._grant is grant:
                 self._grant = None
 
     def close(self) -> None:
-        """Wake who waits."""
+        """Wake blocked callers."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Keeps a policy of a parallel collector up to date, without ever changing it in the middle of a step."""
+"""Policy updates of a parallel collector, applied only between two steps."""
 
 import inspect
 import logging
@@ -12,13 +12,13 @@ _WAIT_S = 1.0
 
 
 class PolicyFeed:
-    """Waits for new versions in a thread and hands the newest to the collector when it asks, between two steps.
+    """Fetches new policy versions in a thread; the collector takes the newest one between two steps.
 
     Args:
         fetch: ``fetch(path, newer_than=..., timeout_s=...)`` waits for a version and returns a state dict with the key
-            ``iter``, or ``None``. A function of the path alone is called every ``interval_s`` instead.
-        path: which policy.
-        interval_s: see above.
+            ``iter``, or ``None``. A function of ``path`` alone is polled every ``interval_s`` instead.
+        path: Name of the policy.
+        interval_s: Poll interval in seconds.
     """
 
     def __init__(self, fetch: Callable[..., Any], path: str, interval_s: float) -> None:
@@ -34,7 +34,7 @@ class PolicyFeed:
         self._thread: threading.Thread | None = None
 
     def first(self) -> "tuple[int, dict[str, Any]] | None":
-        """Wait for the first version; ``None`` when the feed was closed meanwhile."""
+        """Wait for the first version; return ``None`` if the feed is closed meanwhile."""
         while not self._closed.is_set():
             found = self._fetch_once()
             if found is not None:
@@ -44,15 +44,15 @@ class PolicyFeed:
         return None
 
     def start(self) -> None:
-        """Begin to wait for newer versions."""
+        """Start fetching newer versions."""
         self._thread = threading.Thread(target=self._run, name=f"policy-{self._path}", daemon=True)
         self._thread.start()
 
     def take(self, wait_s: float = 0.0) -> "tuple[int, dict[str, Any]] | None":
-        """``(iteration, state dict)`` of the newest version not taken yet; waits up to ``wait_s`` for one.
+        """Return ``(iteration, state dict)`` of the newest version not taken yet; wait up to ``wait_s`` for one.
 
         Raises:
-            Exception: what the fetching raised.
+            Exception: The error that the fetch raised.
         """
         if self._newest is None and self._error is None and not wait_s:
             return None
@@ -64,13 +64,13 @@ class PolicyFeed:
         return newest
 
     def close(self) -> None:
-        """Stop waiting; a call that waits returns soon."""
+        """Stop fetching and wake blocked callers."""
         self._closed.set()
         with self._arrived:
             self._arrived.notify_all()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the thread."""
+        """Wait for the thread to end."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
             if self._thread.is_alive():

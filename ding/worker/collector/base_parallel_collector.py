@@ -1,4 +1,4 @@
-"""The frame of the collectors of the parallel mode: a loop over an env manager that sends what it collects."""
+"""Base class of parallel collectors: a loop over an env manager that sends the collected data."""
 
 import logging
 import threading
@@ -27,25 +27,25 @@ _CLOSE_TIMEOUT_S = 10.0
 class BaseParallelCollector(Configurable, ABC):
     """Steps an env manager with one or more policies until every environment has played its episodes.
 
-    ``start`` runs the loop in the caller's thread and raises what env or policy raise; ``close`` may be called from any
-    thread.
+    ``start`` runs the loop in the calling thread and raises the errors of env and policy; ``close`` may be called from
+    any thread.
 
-    Three functions are set on the instance by the comm layer before ``start``:
+    The comm layer sets three functions on the instance before ``start``:
 
     * ``send_stepdata(data_id, batch)`` stores a :class:`~ding.data.TransitionBatch`;
-    * ``send_metadata(metadata)`` reports it, or the collector's progress;
+    * ``send_metadata(metadata)`` reports a stored chunk, or the progress of the collector;
     * ``get_policy_update_info(path, newer_than=-1, timeout_s=0.0)`` returns a state dict with the key ``iter`` (a
-      function of ``path`` alone will do).
+      function of ``path`` alone is accepted).
 
     Args:
-        cfg: config of the task: ``eval_flag``, ``exp_name``, ``print_freq``, optionally ``collector_uid`` (it names the
-            log file, which the tasks of one process may share), and what the subclass reads.
+        cfg: Config of the task: ``eval_flag``, ``exp_name``, ``print_freq``, optionally ``collector_uid`` (name of the
+            log file, which the tasks of a process may share), and the keys of the subclass.
     """
 
     send_metadata: Callable[[dict[str, Any]], None]
     send_stepdata: Callable[..., Any]
     get_policy_update_info: Callable[..., Any]
-    #: Where observations and rewards are counted for the learner; set by the comm layer, too.
+    #: Normalisation statistics of observations and rewards for the learner; set by the comm layer.
     counted: Counted | None = None
 
     def __init__(self, cfg: EasyDict) -> None:
@@ -70,7 +70,7 @@ class BaseParallelCollector(Configurable, ABC):
         return logger
 
     def _setup_timer(self) -> None:
-        """Begin to measure what steps cost."""
+        """Start measuring the step times."""
         self._times = _StepTimes(self._cfg.get("print_freq", 5))
 
     # ------------------------------------------------------------------ logs
@@ -80,7 +80,7 @@ class BaseParallelCollector(Configurable, ABC):
         self._logger.info("[%s(%s)]: %s", self._prefix, self._collector_uid, s)
 
     def debug(self, s: str) -> None:
-        """Log a line that is for debugging."""
+        """Log a line at debug level."""
         self._logger.debug("[%s(%s)]: %s", self._prefix, self._collector_uid, s)
 
     def error(self, s: str) -> None:
@@ -91,7 +91,7 @@ class BaseParallelCollector(Configurable, ABC):
 
     @property
     def policy(self) -> Players:
-        """The policy mode (a list of them for several players)."""
+        """Policy mode (a list of modes for several players)."""
         made: Players = self._policy
         return made
 
@@ -101,7 +101,7 @@ class BaseParallelCollector(Configurable, ABC):
 
     @property
     def env_manager(self) -> EnvManager:
-        """The env manager."""
+        """Env manager."""
         manager: EnvManager = self._env_manager
         return manager
 
@@ -113,7 +113,7 @@ class BaseParallelCollector(Configurable, ABC):
         """Wait for the policy, then collect until the env manager is done or :meth:`close` is called.
 
         Raises:
-            Exception: what env manager or policy raise.
+            Exception: An error of the env manager or the policy.
         """
         self._loop_thread = threading.current_thread()
         try:
@@ -125,14 +125,14 @@ class BaseParallelCollector(Configurable, ABC):
                 if self._env_manager.done:
                     break
         finally:
-            # After a failure too: what was collected before it is sound.
+            # After a failure too: the data collected before it is valid.
             try:
                 self._finish_task()
             finally:
                 self._loop_over.set()
 
     def _iterate(self) -> None:
-        """One vector step."""
+        """Make one vector step."""
         begin_s = time.perf_counter()
         actions = self._policy_inference(self._env_manager.ready_obs)
         acted_s = time.perf_counter()
@@ -143,19 +143,19 @@ class BaseParallelCollector(Configurable, ABC):
         self._iter_after_hook()
 
     def _iter_after_hook(self) -> None:
-        """A vector step is over: log what steps cost, now and then."""
+        """Log the step times periodically."""
         if text := self._times.line():
             self.info(text)
 
     def stop(self, timeout_s: float = _CLOSE_TIMEOUT_S) -> bool:
-        """Let the loop end after the current step, and wait for that; returns whether it ended in time."""
+        """End the loop after the current step; return whether it ended within ``timeout_s`` seconds."""
         self._end.set()
         if self._loop_thread is None or self._loop_thread is threading.current_thread():
             return True
         return self._loop_over.wait(timeout_s)
 
     def close(self) -> None:
-        """End the loop, close the envs, join the threads. A second call does nothing."""
+        """End the loop, close the envs and join the threads. Repeated calls have no effect."""
         with self._close_lock:
             if self._closed:
                 return
@@ -167,64 +167,64 @@ class BaseParallelCollector(Configurable, ABC):
         self._join_thread()
 
     def __del__(self) -> None:
-        # A constructor that failed early leaves nothing to close.
+        # Nothing to close if the constructor failed early.
         if hasattr(self, "_times"):
             self.close()
 
     @property
     def reusable(self) -> bool:
-        """Whether the task is over, and policy and envs can serve another one."""
+        """Whether the task has ended and policy and envs can serve another task."""
         return False
 
     def take_next_task(self, cfg: EasyDict) -> bool:
-        """Be ready to :meth:`start` another task; returns whether its config suits the policy and the envs."""
+        """Prepare to :meth:`start` another task; return whether its config fits the policy and the envs."""
         return False
 
     # ------------------------------------------------------------------ for subclasses
 
     @abstractmethod
     def get_finish_info(self) -> dict[str, Any]:
-        """The summary of the task: counts, averages, returns."""
+        """Return the summary of the task: counts, averages, returns."""
 
     @abstractmethod
     def __repr__(self) -> str:
-        """One line about the collector."""
+        """Return a one-line description."""
 
     @abstractmethod
     def _policy_inference(self, obs: ByEnv) -> ByEnv:
-        """Actions for the observations of the environments that are ready."""
+        """Return actions for the observations of the ready environments."""
 
     @abstractmethod
     def _env_step(self, action: ByEnv) -> list[VectorStep]:
-        """Step the envs; what comes back goes to :meth:`_process_timestep`."""
+        """Step the envs; the result is passed to :meth:`_process_timestep`."""
 
     @abstractmethod
     def _process_timestep(self, timestep: list[VectorStep]) -> None:
-        """Record a vector step and send what is complete."""
+        """Record a vector step and send complete data."""
 
     @abstractmethod
     def _update_policy(self) -> None:
-        """Load the first version of the policy; waits for it."""
+        """Wait for the first version of the policy and load it."""
 
     def _may_step(self) -> bool:
-        """Whether to make another step; may wait until it is allowed."""
+        """Return whether to make another step; may wait for permission."""
         return not self._end.is_set()
 
     def grant(self, grant: Mapping[str, int]) -> None:
-        """The coordinator allows so many steps; for collectors of on-policy runs."""
+        """Accept a grant of env steps (collectors of on-policy runs)."""
 
     def _start_thread(self) -> None:
-        """Start what runs beside the loop."""
+        """Start the background threads."""
 
     def _join_thread(self) -> None:
-        """Wait for what runs beside the loop."""
+        """Join the background threads."""
 
     def _finish_task(self) -> None:
-        """The loop is over: send what is complete."""
+        """Send complete data after the loop has ended."""
 
 
 class _StepTimes:
-    """Averages of what a vector step costs, as a line now and then."""
+    """Average times of a vector step, formatted as a periodic log line."""
 
     def __init__(self, print_freq: int) -> None:
         self._print_freq = print_freq
@@ -238,7 +238,7 @@ class _StepTimes:
         self._timesteps: object = None
 
     def add(self, policy_s: float, env_s: float, envs: int, timesteps: object) -> None:
-        """Count a step."""
+        """Add a step."""
         self._steps += 1
         self._policy_s += policy_s
         self._env_s += env_s
@@ -246,7 +246,7 @@ class _StepTimes:
         self._timesteps = timesteps
 
     def line(self) -> str:
-        """The averages, every ``print_freq`` steps, but not more often than every 10 s; else nothing."""
+        """Return the averages every ``print_freq`` steps, at most once per 10 s; otherwise nothing."""
         if self._steps % self._print_freq or time.monotonic() - self._last_s < _LOG_INTERVAL_S:
             return ""
         steps, envs = self._steps, max(self._envs, 1)
@@ -260,7 +260,7 @@ class _StepTimes:
 
 
 def _megabytes(value: object) -> float:
-    """Return the size of all arrays in nested timesteps."""
+    """Return the size of all arrays in nested timesteps, in megabytes."""
     if isinstance(value, VectorStep):
         value = value.timesteps.columns
     return sum(leaf.nbytes for leaf in iter_nested(value) if isinstance(leaf, (np.ndarray, torch.Tensor))) / 2**20
@@ -277,7 +277,7 @@ def create_parallel_collector(cfg: EasyDict) -> BaseParallelCollector:
 
 
 def get_parallel_collector_cls(cfg: EasyDict) -> type:
-    """The collector class registered under ``cfg.type``.
+    """Return the collector class registered under ``cfg.type``.
 
     Raises:
         KeyError: ``cfg.type`` is missing or not registered.

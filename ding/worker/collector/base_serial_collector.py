@@ -1,4 +1,4 @@
-"""The collector interface, its factories, and what all serial collectors share."""
+"""Interface, factories and base class of the serial collectors."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -29,17 +29,17 @@ __all__ = [
 Policies = CollectMode | Sequence[CollectMode]
 
 SERIAL_CONFIG: dict[str, Any] = {
-    # Keep copies of observations: for env managers that write into arrays which they have handed out.
+    # Copy observations; needed for env managers that write into arrays they have returned.
     "deepcopy_obs": False,
-    # Give the policy float32 tensors.
+    # Convert the policy's input to float32 tensors.
     "transform_obs": False,
-    # Smallest distance between two logs, in train iterations.
+    # Minimum number of train iterations between two logs.
     "collect_print_freq": 100,
 }
 
 
 class ISerialCollector(Configurable, ABC):
-    """What a serial collector offers: it steps an env manager with a policy and returns training samples."""
+    """Interface of serial collectors: step an env manager with a policy and return training samples."""
 
     @abstractmethod
     def reset_env(self, _env: EnvManager | None = None) -> None:
@@ -51,7 +51,7 @@ class ISerialCollector(Configurable, ABC):
 
     @abstractmethod
     def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
-        """Reset (or replace) policy and env, forget trajectories and zero the counters."""
+        """Reset or replace policy and env, discard trajectories and zero the counters."""
 
     @abstractmethod
     def collect(self, per_collect_target: int | None = None) -> Sequence[Any]:
@@ -64,23 +64,25 @@ class ISerialCollector(Configurable, ABC):
 
 
 class SerialCollector(EnvWorker, ISerialCollector):
-    """Env manager, policies, counters and logs of a serial collector. A :class:`~ding.rollout.Rollout` makes the steps.
+    """Base class of serial collectors, with env manager, policies, counters and logs.
+
+    A :class:`~ding.rollout.Rollout` makes the steps.
 
     Args:
-        cfg: collector config (see the subclass's ``config``).
-        env: env manager; launched here. ``None``: set it later with :meth:`reset_env` or :meth:`reset`.
-        policy: collect mode of a policy (a list of them for battle collectors). ``None``: set it later with
+        cfg: Collector config (see the subclass's ``config``).
+        env: Env manager, launched here. ``None``: set it later with :meth:`reset_env` or :meth:`reset`.
+        policy: Collect mode of a policy (a list of modes for battle collectors). ``None``: set it later with
             :meth:`reset_policy`.
-        tb_logger: a tensorboard writer to share; without one the collector makes (and later closes) its own.
-        exp_name: experiment directory.
-        instance_name: name of the log files and of the tensorboard tags.
+        tb_logger: TensorBoard writer to share; ``None``: create one and close it in :meth:`close`.
+        exp_name: Experiment directory.
+        instance_name: Name of the log files and prefix of the TensorBoard tags.
 
     Raises:
-        KeyError: a required config key is missing.
-        TypeError: what should be an env manager or a policy is something else.
+        KeyError: A required config key is missing.
+        TypeError: ``env`` is not an env manager, or ``policy`` is not a policy.
     """
 
-    # Logs are about train samples (else about times).
+    # Log statistics per train sample (otherwise times).
     _logs_samples = False
 
     def __init__(
@@ -104,7 +106,7 @@ class SerialCollector(EnvWorker, ISerialCollector):
     # ------------------------------------------------------------------ life cycle
 
     def reset_env(self, _env: EnvManager | None = None) -> None:
-        """Reset the env manager, or store and launch a new one. What the old one had begun is forgotten then."""
+        """Reset the env manager, or store and launch a new one. Replacing it discards unfinished trajectories."""
         super().reset_env(_env)
         if _env is None:
             return
@@ -113,13 +115,13 @@ class SerialCollector(EnvWorker, ISerialCollector):
             self._start()
 
     def reset_policy(self, _policy: Policies | None = None) -> None:
-        """Reset the policy, or replace it by the collect mode of another one.
+        """Reset the policy, or replace it with the collect mode of another policy.
 
-        Trajectories that have begun are kept, where both policies work on columns or neither does.
+        Unfinished trajectories are kept if both policies are batched or neither is.
 
         Raises:
-            AssertionError: no env manager was set before, or there is no policy to reset.
-            TypeError: this is not the collect mode of a policy (or a list of them).
+            AssertionError: No env manager was set before, or there is no policy to reset.
+            TypeError: ``_policy`` is not the collect mode of a policy (or a list of modes).
         """
         if self._env is None:
             raise AssertionError(f"{self._instance_name}: set an env manager before the policy")
@@ -138,9 +140,9 @@ class SerialCollector(EnvWorker, ISerialCollector):
             policy.reset()
 
     def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
-        """Replace env and policy where given, forget all trajectories and zero the counters.
+        """Replace env and policy if given, discard all trajectories and zero the counters.
 
-        With both arguments ``None`` neither env nor policy is reset.
+        If both arguments are ``None``, neither env nor policy is reset.
         """
         if _env is not None:
             self.reset_env(_env)
@@ -152,11 +154,14 @@ class SerialCollector(EnvWorker, ISerialCollector):
         self._forget()
 
     def restart_envs(self, seed: int | Sequence[int], dynamic_seed: bool = True) -> None:
-        """Begin new episodes in all environments from ``seed`` (one for all, or one of each), and forget what had been
-        begun. Counters stay.
+        """Start new episodes in all environments from ``seed`` and discard unfinished trajectories. Counters are kept.
 
-        A run that is saved and a run that goes on from it do this at the same point, which makes them equal where
-        there is no :meth:`ongoing_state`.
+        Call this at the same point in a run that is saved and in the run that resumes from it, so that both continue
+        alike even without an :meth:`ongoing_state`.
+
+        Args:
+            seed: One seed for all environments, or one per environment.
+            dynamic_seed: Passed to the seeding of the env manager.
         """
         env = self._ready().stepper.env
         env.seed(seed, dynamic_seed=dynamic_seed)
@@ -166,28 +171,28 @@ class SerialCollector(EnvWorker, ISerialCollector):
         self._forget()
 
     def ongoing_state(self) -> StateDict:
-        """The ongoing episodes: states of the envs and of the policies, segments, and what was counted so far.
+        """Return the unfinished episodes: states of envs and policies, segments, and counters.
 
         Raises:
-            EnvStateError: an env has no state that can be saved.
-            NotImplementedError: a policy does not say what it remembers.
+            EnvStateError: An env does not support saving its state.
+            NotImplementedError: A policy does not expose its internal state.
         """
         return ongoing.ongoing_state(self._ready())
 
     def load_ongoing_state(self, state_dict: StateDict) -> None:
-        """Go on with the episodes of an :meth:`ongoing_state`.
+        """Continue the episodes of an :meth:`ongoing_state`.
 
         Raises:
-            EnvStateError: the envs are other ones; restart them then.
+            EnvStateError: The envs do not match; call :meth:`restart_envs` instead.
         """
         ongoing.load_ongoing_state(self._ready(), state_dict)
 
     def state_dict(self) -> StateDict:
-        """The counters and the episodes that wait to be logged. Trajectories and env states are not part of it."""
+        """Return the counters and the episodes not logged yet. Trajectories and env states are not included."""
         return {**self._episodes.state_dict(), "last_train_iter": self._last_train_iter}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Take up the counters of a :meth:`state_dict`."""
+        """Restore the counters of a :meth:`state_dict`."""
         self._episodes.load_state_dict(state_dict)
         self._last_train_iter = state_dict["last_train_iter"]
 
@@ -204,14 +209,14 @@ class SerialCollector(EnvWorker, ISerialCollector):
 
     @abstractmethod
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
-        """Read what the collector needs to know of new policies.
+        """Read the settings of new policies.
 
         Returns:
-            Per policy the length of its segments; ``None``: its steps are not recorded.
+            Length of the segments of each policy; ``None``: its steps are not recorded.
         """
 
     def _start(self) -> None:
-        """Make the rollout of the current env manager and policies, which goes on with what the last one has begun."""
+        """Create the rollout of the current env manager and policies, and continue unfinished trajectories."""
         assert self._env is not None
         assert self._log is not None
         lengths, previous = self._segment_lengths(self._env.env_num), self._rollout
@@ -232,7 +237,7 @@ class SerialCollector(EnvWorker, ISerialCollector):
             self._rollout.take_over(previous)
 
     def _forget(self) -> None:
-        """Forget everything that has begun in the environments."""
+        """Discard all unfinished trajectories."""
         if self._rollout is not None:
             self._rollout.forget()
 
@@ -248,7 +253,7 @@ class SerialCollector(EnvWorker, ISerialCollector):
         return self._rollout
 
     def _report(self, train_iter: int) -> None:
-        """Sum the counts of all ranks. Once per ``collect_print_freq`` train iterations log and forget the episodes."""
+        """Sum the counters over all ranks; every ``collect_print_freq`` train iterations log and clear the episodes."""
         episodes, log = self._episodes, self._log
         assert log is not None
         if episodes.is_distributed:
@@ -260,21 +265,21 @@ class SerialCollector(EnvWorker, ISerialCollector):
         info = episodes.summary(self._logs_samples)
         episodes.finished.clear()
         log.text.info("collect end:\n" + "\n".join(f"{key}: {value}" for key, value in info.items()))
-        # By env step, their number would be a straight line.
+        # Over env steps their number would be a straight line.
         by_step = {key: value for key, value in info.items() if key != "total_envstep_count"}
         log.scalars(info, train_iter, by_step, episodes.envstep)
 
 
 class CollectTargetError(ConfigValueError, RuntimeError):
-    """How much to collect is unknown."""
+    """The number of samples or episodes to collect is unknown."""
 
 
 def target_of(given: int | None, default: int | None, name: str, multiple_of: int = 1) -> int:
-    """``given``, or the policy's default; with a warning unless it is a multiple of the number of environments.
+    """Return ``given``, or the policy's default; warn unless it is a multiple of the number of environments.
 
     Raises:
-        CollectTargetError: neither is there.
-        TypeError: it is not a whole number.
+        CollectTargetError: Both are missing.
+        TypeError: The target is not an integer.
     """
     target = default if given is None else given
     if target is None:
@@ -288,10 +293,10 @@ def target_of(given: int | None, default: int | None, name: str, multiple_of: in
 
 
 def episodes_target(given: int | None, default: int | None, env_num: int) -> int:
-    """:func:`target_of` for episodes.
+    """Apply :func:`target_of` to episodes.
 
     Raises:
-        AssertionError: there are more environments than episodes.
+        AssertionError: There are more environments than episodes.
     """
     n_episode = target_of(given, default, "n_episode")
     if n_episode < env_num:
@@ -317,7 +322,7 @@ def create_serial_collector(cfg: EasyDict, **kwargs: Any) -> ISerialCollector:
 
 
 def get_serial_collector_cls(cfg: EasyDict) -> type:
-    """The collector class registered under ``cfg.type``.
+    """Return the collector class registered under ``cfg.type``.
 
     Raises:
         AssertionError: ``cfg`` has no ``type``.
@@ -327,12 +332,12 @@ def get_serial_collector_cls(cfg: EasyDict) -> type:
 
 
 class CachePool:
-    """One slot per environment, for what must wait until that environment's timestep arrives.
+    """Cache with one slot per environment, for data that waits for the environment's next timestep.
 
     Args:
-        name: name of the cached thing, for messages.
-        env_num: number of environments.
-        deepcopy: store deep copies.
+        name: Name of the cached data, used in messages.
+        env_num: Number of environments.
+        deepcopy: Store deep copies.
     """
 
     def __init__(self, name: str, env_num: int, deepcopy: bool = False) -> None:
@@ -357,17 +362,17 @@ class CachePool:
         return slot[0] if slot is not None and len(slot) == 1 else slot
 
     def reset(self, env_id: int) -> None:
-        """Empty the slot of an environment."""
+        """Clear the slot of an environment."""
         self._slots[env_id] = None
 
 
 class TrajBuffer(list[Any]):
-    """A list of transitions that drops its oldest element when it is full.
+    """List of transitions that drops its oldest element when full.
 
     Args:
-        maxlen: largest length, ``None`` for no limit.
-        items: what it begins with, as for a list.
-        deepcopy: append deep copies.
+        maxlen: Maximum length; ``None`` for no limit.
+        items: Initial elements.
+        deepcopy: Append deep copies.
     """
 
     def __init__(self, maxlen: "int | float | None", items: Iterable[Any] = (), deepcopy: bool = False) -> None:
@@ -376,7 +381,7 @@ class TrajBuffer(list[Any]):
         self._deepcopy = deepcopy
 
     def append(self, data: object) -> None:
-        """Append ``data``, after dropping what would exceed ``maxlen``."""
+        """Append ``data`` and drop the oldest elements beyond ``maxlen``."""
         if self._maxlen is not None:
             while self and len(self) >= self._maxlen:
                 del self[0]

@@ -1,4 +1,4 @@
-"""The evaluator interface, its factories, and what all serial evaluators share."""
+"""Interface, factories and base class of the serial evaluators."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ BEST_CKPT_NAME = "ckpt_best.pth.tar"
 
 
 class ISerialEvaluator(Configurable, ABC):
-    """What a serial evaluator offers: it measures a policy now and then."""
+    """Interface of serial evaluators: measure a policy at regular intervals."""
 
     @abstractmethod
     def reset_env(self, _env: EnvManager | None = None) -> None:
@@ -42,15 +42,15 @@ class ISerialEvaluator(Configurable, ABC):
 
     @abstractmethod
     def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
-        """Replace policy and env where given, and forget the best result."""
+        """Replace policy and env if given, and discard the best result."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what the evaluator holds."""
+        """Release the resources of the evaluator."""
 
     @abstractmethod
     def should_eval(self, train_iter: int) -> bool:
-        """Whether it is time to evaluate. An answer of True is remembered as an evaluation at ``train_iter``."""
+        """Return whether an evaluation is due; True records an evaluation at ``train_iter``."""
 
     @abstractmethod
     def eval(
@@ -60,22 +60,22 @@ class ISerialEvaluator(Configurable, ABC):
         envstep: int = -1,
         n_episode: int | None = None,
     ) -> tuple[bool, Any]:
-        """Measure the policy: ``(whether training may stop, what was measured)``."""
+        """Evaluate the policy; return ``(stop_flag, result)``, where ``stop_flag`` means that training may stop."""
 
 
 class SerialEvaluator(EnvWorker, ISerialEvaluator):
-    """Env manager, policies, schedule and logs of an evaluator. Only rank 0 logs.
+    """Base class of evaluators, with env manager, policies, schedule and logs. Only rank 0 logs.
 
     Args:
-        cfg: evaluator config (see the subclass's ``config``); ``stop_value`` is required.
-        env: env manager; launched here. ``None``: set it later with :meth:`reset_env` or :meth:`reset`.
-        policy: eval mode of a policy (a list of them for battle evaluators). ``None``: set it later.
-        tb_logger: tensorboard writer to share. Without one the evaluator makes its own, and closes it.
-        exp_name: folder of the experiment.
-        instance_name: name of the log files and of the tensorboard tags.
+        cfg: Evaluator config (see the subclass's ``config``); ``stop_value`` is required.
+        env: Env manager, launched here. ``None``: set it later with :meth:`reset_env` or :meth:`reset`.
+        policy: Eval mode of a policy (a list of modes for battle evaluators). ``None``: set it later.
+        tb_logger: TensorBoard writer to share; ``None``: create one and close it in :meth:`close`.
+        exp_name: Experiment directory.
+        instance_name: Name of the log files and prefix of the TensorBoard tags.
 
     Raises:
-        KeyError: a required config key is missing.
+        KeyError: A required config key is missing.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
         """Reset the policy, or store a new one and reset it.
 
         Raises:
-            AssertionError: no env manager was set, or there is no policy to reset.
+            AssertionError: No env manager was set, or there is no policy to reset.
         """
         if self._env is None:
             raise AssertionError(f"{self._instance_name}: set an env manager before the policy")
@@ -123,31 +123,31 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
             one.reset()
 
     def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
-        """Replace env and policy where given, and forget the best result and the time of the last evaluation.
+        """Replace env and policy if given, and discard the best result and the time of the last evaluation.
 
-        With both arguments ``None`` neither env nor policy is reset.
+        If both arguments are ``None``, neither env nor policy is reset.
         """
         if _env is not None:
             self.reset_env(_env)
         if _policy is not None:
-            # A policy may come before its env; the order of the arguments is that of the public interface.
+            # The policy may be set before its env; the public interface fixes the order of the arguments.
             self._set_policy(_policy)
         self.forget_best()
         self._last_eval_iter = -1
         self._end_flag = False
 
     def forget_best(self) -> None:
-        """Take the next result for the best so far, so that its policy is saved."""
+        """Treat the next result as the best so far, so that its policy is saved."""
         self._max_episode_return = -np.inf
         self._best_evaluation: EvaluationResult | None = None
 
     @property
     def best(self) -> EvaluationResult | None:
-        """The best evaluation so far; ``None`` before the first."""
+        """Best evaluation so far; ``None`` before the first."""
         return self._best_evaluation
 
     def state_dict(self) -> StateDict:
-        """When the last evaluation was, and the best result so far."""
+        """Return the iteration of the last evaluation and the best result so far."""
         return {
             "last_eval_iter": self._last_eval_iter,
             "max_episode_return": float(self._max_episode_return),
@@ -155,14 +155,14 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
         }
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Take up a :meth:`state_dict`."""
+        """Restore a :meth:`state_dict`."""
         self._last_eval_iter = state_dict["last_eval_iter"]
         self._max_episode_return = state_dict["max_episode_return"]
-        best = state_dict.get("best_evaluation")  # older states have none
+        best = state_dict.get("best_evaluation")  # missing in older states
         self._best_evaluation = None if best is None else EvaluationResult(**best)
 
     def should_eval(self, train_iter: int) -> bool:
-        """Whether ``eval_freq`` train iterations have passed since the last True (always True once at iteration 0)."""
+        """Return whether ``eval_freq`` train iterations have passed since the last True (True at iteration 0)."""
         since = train_iter - self._last_eval_iter
         due = since != 0 and (train_iter == 0 or since >= self._cfg.eval_freq)
         if due:
@@ -172,7 +172,7 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
     # ------------------------------------------------------------------ for subclasses
 
     def _started(self, n_episode: int | None) -> tuple[EnvManager, list[EvalMode], VectorEvalMonitor]:
-        """Reset env manager and policies for an evaluation; returns them with its monitor."""
+        """Reset env manager and policies for an evaluation; return them with the evaluation's monitor."""
         if self._env is None or self._policy is None:
             missing = "an env manager" if self._env is None else "a policy"
             raise RuntimeError(f"{self._instance_name}: eval needs {missing}; call reset(policy, env) first")
@@ -217,7 +217,7 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
         return EvaluationResult.of(returns, train_iter)
 
     def _log_result(self, result: Mapping[str, Any], train_iter: int, envstep: int) -> None:
-        """Numbers go to ``<instance>_iter/<key>`` and ``<instance>_step/<key>``."""
+        """Log numbers under ``<instance>_iter/<key>`` and ``<instance>_step/<key>``."""
         assert self._log is not None
         shown = {key: value for key, value in result.items() if isinstance(value, (int, float, str))}
         table = {"train_iter": train_iter, "ckpt_name": f"iteration_{train_iter}.pth.tar", **shown}
@@ -226,7 +226,7 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
         self._log.scalars(numbers, train_iter, numbers, envstep)
 
     def _judge(self, result: EvaluationResult, save_ckpt_fn: SaveCheckpoint | None, train_iter: int) -> bool:
-        """Save the best policy so far; whether the mean return reaches ``stop_value``."""
+        """Save the policy if it is the best so far; return whether the mean return reaches ``stop_value``."""
         if result.mean > self._max_episode_return:
             self._max_episode_return, self._best_evaluation = result.mean, result
             if save_ckpt_fn is not None:
@@ -234,7 +234,7 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
         return self._stops(result.mean >= self._stop_value, f"mean return {result.mean:.4f}", train_iter)
 
     def _stops(self, reached: bool, result: str, train_iter: int) -> bool:
-        """Whether training may stop, as ``stop_value`` is reached late enough."""
+        """Return whether training may stop: ``stop_value`` is reached and the minimum train iteration has passed."""
         assert self._log is not None
         stop = bool(reached) and train_iter >= self._cfg.get("stop_from_iter", 1)
         if stop and self._log.is_first_rank:
@@ -245,7 +245,7 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
         return stop
 
     def _on_first_rank(self, evaluate: Callable[[], tuple[bool, Result]]) -> tuple[bool, Result]:
-        """Evaluate on rank 0; its result is that of every rank."""
+        """Evaluate on rank 0 and share the result with all ranks."""
         assert self._log is not None
         found: list[Any] = list(evaluate()) if self._log.is_first_rank else [False, None]
         if get_world_size() > 1:
@@ -267,9 +267,9 @@ def create_serial_evaluator(cfg: EasyDict, **kwargs: Any) -> ISerialEvaluator:
 
 
 def get_serial_evaluator_cls(cfg: EasyDict) -> type:
-    """The class of the evaluator registered under ``cfg.type``.
+    """Return the evaluator class registered under ``cfg.type``.
 
     Raises:
-        KeyError: the type is missing or not registered.
+        KeyError: The type is missing or not registered.
     """
     return SERIAL_EVALUATOR_REGISTRY.class_of(cfg)

@@ -1,4 +1,4 @@
-"""Collect a number of whole episodes of two players."""
+"""Collector of whole episodes of two players."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +18,8 @@ from ding.worker.collector.base_serial_collector import (
 class BattleEpisodeSerialCollector(SerialCollector):
     """Collects exactly ``n_episode`` episodes of two policies that play against each other.
 
-    The environments are those of :class:`BattleSampleSerialCollector`. The transitions of both policies are
-    recorded, but for a scripted one that makes none (``collect_data = False`` and no ``process_transition``).
+    The environments are those of :class:`BattleSampleSerialCollector`. The transitions of both policies are recorded,
+    except for a scripted policy without transitions (``collect_data = False`` and no ``process_transition``).
     """
 
     config = {
@@ -31,7 +31,7 @@ class BattleEpisodeSerialCollector(SerialCollector):
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
         require_policies(self._policies, 2, 2)
         self._default_n_episode = next(filter(None, (collect_setting(p, "n_episode") for p in self._policies)), None)
-        # As in DI-engine, which reads `collect_data` only where samples are collected.
+        # As in DI-engine, which reads `collect_data` only when it collects samples.
         makes_transitions = (records(policy) or hasattr(policy, "process_transition") for policy in self._policies)
         return [INF if makes else None for makes in makes_transitions]
 
@@ -44,13 +44,13 @@ class BattleEpisodeSerialCollector(SerialCollector):
         """Collect episodes.
 
         Args:
-            n_episode: number of episodes, at least the number of environments (``None``: the default of policy 0).
-            train_iter: learner iteration, stored as ``collect_iter`` and used as the time axis of logs.
-            policy_kwargs: keyword arguments of each ``policy.forward``.
+            n_episode: Number of episodes, at least the number of environments (``None``: the default of policy 0).
+            train_iter: Learner iteration, stored as ``collect_iter`` and used as the time axis of logs.
+            policy_kwargs: Keyword arguments of each ``policy.forward``.
 
         Returns:
-            ``(episodes, infos)``: per policy a list of episodes (with ``get_train_sample`` its samples, a
-            :class:`~ding.data.TransitionBatch` when it is batched), and per policy the infos.
+            ``(episodes, infos)``: for each policy a list of episodes (with ``get_train_sample`` its samples, as a
+            :class:`~ding.data.TransitionBatch` if the policy is batched), and for each policy the infos.
 
         Raises:
             RuntimeError: ``n_episode`` is unknown, env manager or policies are missing, or the manager is closed.

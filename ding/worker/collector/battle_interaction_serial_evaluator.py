@@ -1,4 +1,4 @@
-"""The evaluator that plays episodes of a game between several policies."""
+"""Evaluator that plays episodes of a game between several policies."""
 
 import time
 from typing import Any
@@ -11,10 +11,11 @@ from ding.worker.collector.base_serial_evaluator import Policies, SaveCheckpoint
 
 @SERIAL_EVALUATOR_REGISTRY.register("battle_interaction")
 class BattleInteractionSerialEvaluator(SerialEvaluator):
-    """Plays ``n_episode`` episodes between several policies; the return of player 0 is what counts.
+    """Plays ``n_episode`` episodes between several policies; the return of player 0 is the result.
 
-    Env contract: ``obs[i]`` is what player ``i`` sees, an action is a list with one entry per player, ``info`` a list
-    with one dict per player. ``policy`` is a list of eval modes, of which only ``forward`` and ``reset`` are used.
+    Env contract: ``obs[i]`` is the observation of player ``i``, an action is a list with one entry per player, and
+        ``info``
+    is a list with one dict per player. ``policy`` is a list of eval modes; only ``forward`` and ``reset`` are used.
     """
 
     config = {
@@ -22,7 +23,7 @@ class BattleInteractionSerialEvaluator(SerialEvaluator):
         "eval_freq": 50,
         # First train iteration at which reaching stop_value ends the training.
         "stop_from_iter": 1,
-        # Steps of an episode after which a warning says that it does not end; None for no warning.
+        # Steps of an episode after which a warning reports that it does not end; None: no warning.
         "warn_steps": WARN_STEPS,
     }
 
@@ -41,14 +42,14 @@ class BattleInteractionSerialEvaluator(SerialEvaluator):
         """Play ``n_episode`` episodes.
 
         Args:
-            save_ckpt_fn: called with ``'ckpt_best.pth.tar'`` when the mean return of player 0 is the best so far.
-            train_iter: train iterations so far.
-            envstep: env steps of the collector so far.
-            n_episode: number of episodes, at least the number of envs; ``None``: the one of the config.
+            save_ckpt_fn: Called with ``'ckpt_best.pth.tar'`` if the mean return of player 0 is the best so far.
+            train_iter: Train iterations so far.
+            envstep: Env steps of the collector so far.
+            n_episode: Number of episodes, at least the number of envs; ``None``: the value of the config.
 
         Returns:
             ``(stop_flag, return_info)``: whether the mean return of player 0 reaches ``stop_value``, and for each
-            player the list of the infos of the episodes, in the order in which they ended.
+            player the list of episode infos, in the order in which the episodes ended.
 
         Raises:
             AssertionError: ``n_episode`` is unknown, or smaller than the number of envs.

@@ -1,4 +1,4 @@
-"""Collect a number of training samples per policy from environments with several players."""
+"""Collector of training samples for each policy of an environment with several players."""
 
 import math
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ class BattleSampleSerialCollector(SerialCollector):
     """Collects ``n_sample`` training samples for each of two or more policies that play against each other.
 
     An observation is indexable by player, an action is a list with one array per player, and ``timestep.info`` is a
-    list with one dict per player. ``done`` is shared. A policy with ``collect_data = False`` plays but its transitions
-    are not recorded. Segments of trajectories that have begun wait for the next call, also on-policy.
+    list with one dict per player. ``done`` is shared. A policy with ``collect_data = False`` plays, but its transitions
+    are not recorded. Unfinished segments are kept for the next call, also on-policy.
     """
 
     config = dict(SERIAL_CONFIG)
@@ -46,14 +46,14 @@ class BattleSampleSerialCollector(SerialCollector):
         """Collect at least ``n_sample`` samples for each policy that records data.
 
         Args:
-            n_sample: number of samples per policy (``None``: the default of policy 0).
-            train_iter: learner iteration, stored as ``collect_iter`` and used as the time axis of logs.
-            drop_extra: cut each policy's list to ``n_sample``.
-            policy_kwargs: keyword arguments of each ``policy.forward``.
+            n_sample: Number of samples per policy (``None``: the default of policy 0).
+            train_iter: Learner iteration, stored as ``collect_iter`` and used as the time axis of logs.
+            drop_extra: Truncate each policy's samples to ``n_sample``.
+            policy_kwargs: Keyword arguments of each ``policy.forward``.
 
         Returns:
-            ``(samples, infos)``: per policy its samples (a :class:`~ding.data.TransitionBatch` when it is batched), and
-            per policy the infos of the finished episodes.
+            ``(samples, infos)``: for each policy its samples (a :class:`~ding.data.TransitionBatch` if the policy is
+            batched), and for each policy the infos of the finished episodes.
 
         Raises:
             RuntimeError: ``n_sample`` is unknown, env manager or policies are missing, or the manager is closed.

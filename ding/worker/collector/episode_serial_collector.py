@@ -1,4 +1,4 @@
-"""Collect a number of whole episodes per call."""
+"""Collector of whole episodes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +13,14 @@ from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCol
 class EpisodeSerialCollector(SerialCollector):
     """Collects exactly ``n_episode`` episodes per call with one policy.
 
-    Exactly ``n_episode`` episodes are begun, so that no env step is wasted and no episode is left half done.
+    It starts no more episodes than it returns, so no env step is wasted and no episode is left unfinished.
     """
 
     config = {
         **SERIAL_CONFIG,
         # Return training samples instead of raw episodes.
         "get_train_sample": False,
-        # Call env.reward_shaping(env_id, transitions) when an episode has ended.
+        # Call env.reward_shaping(env_id, transitions) at the end of each episode.
         "reward_shaping": False,
     }
 
@@ -38,14 +38,14 @@ class EpisodeSerialCollector(SerialCollector):
         """Collect episodes.
 
         Args:
-            n_episode: number of episodes, at least the number of environments (``None``: the policy's ``n_episode``).
-            train_iter: learner iteration, stored as ``collect_iter`` in each transition and used as the time axis of
+            n_episode: Number of episodes, at least the number of environments (``None``: the policy's ``n_episode``).
+            train_iter: Learner iteration, stored as ``collect_iter`` in each transition and used as the time axis of
                 logs.
-            policy_kwargs: keyword arguments of ``policy.forward``.
+            policy_kwargs: Keyword arguments of ``policy.forward``.
 
         Returns:
-            A list with one sequence of transitions per episode, in the order in which they ended; with
-            ``get_train_sample`` a flat sequence of samples (a :class:`~ding.data.TransitionBatch` when the policy is
+            A list with one sequence of transitions per episode, in the order in which the episodes ended; with
+            ``get_train_sample`` a flat sequence of samples (a :class:`~ding.data.TransitionBatch` if the policy is
             batched).
 
         Raises:

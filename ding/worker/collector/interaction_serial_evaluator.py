@@ -1,4 +1,4 @@
-"""The evaluator that plays episodes with one policy."""
+"""Evaluator that plays episodes with one policy."""
 
 import importlib.util
 import time
@@ -17,27 +17,27 @@ from ding.worker.collector.base_serial_evaluator import Policies, SaveCheckpoint
 class InteractionSerialEvaluator(SerialEvaluator):
     """Plays ``n_episode`` episodes with a policy, reports their returns and keeps the best checkpoint.
 
-    Each env plays its share of the episodes and is not stepped any more afterwards. In a distributed run rank 0 plays
-    and sends the others the result.
+    Each env plays its share of the episodes and then stops. In a distributed run rank 0 plays and broadcasts the
+    result.
     """
 
     config = {
         # Train iterations between two evaluations.
         "eval_freq": 1000,
-        # Videos in tensorboard: distance between two, counted in 'train_iter' or 'envstep'; -1 for none.
+        # Interval between two TensorBoard videos, in units of 'train_iter' or 'envstep'; -1: no videos.
         "render": {"render_freq": -1, "mode": "train_iter"},
-        # Where envs save a figure at the end of each episode (`enable_save_figure`); None for nowhere.
+        # Folder of the figure that envs save after each episode (`enable_save_figure`); None: no figures.
         "figure_path": None,
         # First train iteration at which reaching stop_value ends the training.
         "stop_from_iter": 1,
-        # Steps of an episode after which a warning says that it does not end; None for no warning.
+        # Steps of an episode after which a warning reports that it does not end; None: no warning.
         "warn_steps": WARN_STEPS,
     }
 
     _last_render_iter = -1
 
     def reset(self, _policy: Policies | None = None, _env: EnvManager | None = None) -> None:
-        """As :meth:`SerialEvaluator.reset`; also forgets when the last video was made."""
+        """Reset like :meth:`SerialEvaluator.reset`, and reset the video schedule."""
         super().reset(_policy, _env)
         self._last_render_iter = -1
 
@@ -53,17 +53,17 @@ class InteractionSerialEvaluator(SerialEvaluator):
         """Play ``n_episode`` episodes.
 
         Args:
-            save_ckpt_fn: called with ``'ckpt_best.pth.tar'`` when the mean return is the best so far.
-            train_iter: train iterations of the policy so far.
-            envstep: env steps of the collector so far.
-            n_episode: number of episodes, at least the number of envs; ``None``: the one of the config.
-            force_render: make a video whatever ``render_freq`` says.
-            policy_kwargs: keyword arguments of ``policy.forward``.
+            save_ckpt_fn: Called with ``'ckpt_best.pth.tar'`` if the mean return is the best so far.
+            train_iter: Train iterations of the policy so far.
+            envstep: Env steps of the collector so far.
+            n_episode: Number of episodes, at least the number of envs; ``None``: the value of the config.
+            force_render: Record a video regardless of ``render_freq``.
+            policy_kwargs: Keyword arguments of ``policy.forward``.
 
         Returns:
             ``(stop_flag, episode_info)``: whether the mean return reaches ``stop_value``, and a dict of lists with one
-            entry per episode (``eval_episode_return`` and what else the envs report as ``episode_info``), plus
-            ``<key>_mean`` for numbers.
+            entry per episode (``eval_episode_return`` and the other keys of the envs' ``episode_info``), plus
+            ``<key>_mean`` for numeric keys.
 
         Raises:
             AssertionError: ``n_episode`` is unknown, or smaller than the number of envs.

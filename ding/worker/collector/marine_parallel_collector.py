@@ -1,4 +1,4 @@
-"""The parallel collector for games of two players, and for a player against an opponent that the env plays."""
+"""Parallel collector of two-player games, and of one player against a built-in opponent."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,26 +15,26 @@ from ding.worker.collector._chunking import PARALLEL_CONFIG, ChunkingCollector
 
 @PARALLEL_COLLECTOR_REGISTRY.register("marine")
 class MarineParallelCollector(ChunkingCollector):
-    """Collects with two policies that play each other, or evaluates one.
+    """Collects with two policies that play against each other, or evaluates one policy.
 
-    An observation and a reward are indexed by the player; ``done`` is shared, and so is ``info`` unless it is a list.
-    Only policies whose flag in ``policy_update_flag`` is set are updated while they play, and only they leave data.
-    The others are frozen: they act as in an evaluation, unless ``frozen_players`` is ``'collect'``. Everything that was
-    collected until an episode ends is sent. The samples of different players go into chunks of their own.
+    Observation and reward are indexed by player; ``done`` is shared, and so is ``info`` unless it is a list. Only
+    policies with a set flag in ``policy_update_flag`` are updated during play, and only their data is recorded. The
+    other policies are frozen and act as in an evaluation, unless ``frozen_players`` is ``'collect'``. All data
+    collected before the end of an episode is sent. Each player's samples are sent in separate chunks.
 
     Args:
-        cfg: as for :class:`ZerglingParallelCollector`, with lists ``policy``, ``policy_update_path`` and
+        cfg: Config of :class:`ZerglingParallelCollector`, with lists for ``policy``, ``policy_update_path`` and
             ``policy_update_flag``.
 
     Raises:
-        AssertionError: not two policies to collect with or one to evaluate, lists of different lengths, or a policy
-            that has neither ``n_sample`` nor ``n_episode``.
-        ValueError: ``frozen_players`` is something else.
+        AssertionError: There are not exactly two policies to collect with or one to evaluate, the lists differ in
+            length, or a policy has neither ``n_sample`` nor ``n_episode``.
+        ValueError: ``frozen_players`` is neither ``'eval'`` nor ``'collect'``.
     """
 
     config = {
         **PARALLEL_CONFIG,
-        # How players that are not updated act: 'eval' (greedily), or 'collect' (they explore as the learning player).
+        # Behaviour of players that are not updated: 'eval' (greedy), or 'collect' (explore like the learning player).
         "frozen_players": "eval",
     }
 
@@ -57,7 +57,7 @@ class MarineParallelCollector(ChunkingCollector):
 
     @property
     def policy(self) -> "Sequence[CollectMode | EvalMode]":
-        """The list of modes, one per player. Setting it forgets all trajectories that have begun."""
+        """List of modes, one per player. Setting it discards all unfinished trajectories."""
         return self._policies
 
     @policy.setter
@@ -71,7 +71,7 @@ class MarineParallelCollector(ChunkingCollector):
         return dict(setting[player] if isinstance(setting, (list, tuple)) else setting)
 
     def _update_policy(self) -> None:
-        # A player whose flag is not set keeps the version that it began with.
+        # A player without the flag keeps its first version.
         self._fetch_policies(self._cfg.policy_update_path, self._updates)
 
     def _end_episode(self, env_id: int) -> float:
@@ -80,8 +80,8 @@ class MarineParallelCollector(ChunkingCollector):
         return result
 
     def get_finish_info(self) -> dict[str, Any]:
-        """The summary of the task, with ``game_result``: per env a list of ``wins``, ``draws`` and ``losses`` of player
-        0.
+        """Return the summary of the task, with ``game_result``: for each env a list of ``wins``, ``draws`` and
+        ``losses`` of player 0.
         """
         return {**super().get_finish_info(), "game_result": [list(results) for results in self._game_result]}
 

@@ -1,4 +1,4 @@
-"""The evaluator that measures a policy on a data set."""
+"""Evaluator that measures a policy on a data set."""
 
 import time
 from abc import ABC, abstractmethod
@@ -16,9 +16,9 @@ Metric = dict[str, Any]
 
 
 class IMetric(ABC):
-    """A measure of the outputs of a policy.
+    """Metric of the outputs of a policy.
 
-    The evaluator ``metric`` needs dicts name -> number, ``metric_evaluator`` of a task takes any metric.
+    The evaluator ``metric`` requires dicts of numbers; the ``metric_evaluator`` middleware accepts any metric type.
     """
 
     @abstractmethod
@@ -41,8 +41,9 @@ DataAndMetric = tuple[Collection[tuple[Any, Any]], IMetric]
 class MetricSerialEvaluator(SerialEvaluator):
     """Runs a policy over a data loader and compares the outputs with labels.
 
-    Its ``env`` is a pair ``(dataloader, metric)``: an iterable of ``(inputs, label)`` with a length, and an
-    :class:`IMetric`. ``cfg.stop_value`` is a metric dict; with ``cfg.multi_gpu`` metrics are averaged over the ranks.
+    ``env`` is a pair ``(dataloader, metric)``: an iterable of ``(inputs, label)`` with a length, and an
+    :class:`IMetric`. ``cfg.stop_value`` is a metric dict. With ``cfg.multi_gpu`` the metrics are averaged over the
+    ranks.
     """
 
     config = {
@@ -60,21 +61,21 @@ class MetricSerialEvaluator(SerialEvaluator):
             self._env = _env  # type: ignore[assignment]
 
     def _close_env(self) -> None:
-        """A data loader is not the evaluator's to close."""
+        """Leave the data loader open: it belongs to the caller."""
 
     def forget_best(self) -> None:
-        """Take the next metric for the best so far, so that its policy is saved."""
+        """Treat the next metric as the best so far, so that its policy is saved."""
         super().forget_best()
         self._best = None
 
     def state_dict(self) -> StateDict:
-        """When the last evaluation was, and the best metric so far."""
+        """Return the iteration of the last evaluation and the best metric so far."""
         return {**super().state_dict(), "best_metric": self._best}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Take up a :meth:`state_dict`."""
+        """Restore a :meth:`state_dict`."""
         super().load_state_dict(state_dict)
-        self._best = state_dict.get("best_metric")  # older states have none
+        self._best = state_dict.get("best_metric")  # missing in older states
 
     def eval(  # type: ignore[override]
         self, save_ckpt_fn: SaveCheckpoint | None = None, train_iter: int = -1, envstep: int = -1
@@ -82,9 +83,9 @@ class MetricSerialEvaluator(SerialEvaluator):
         """Measure the policy on the whole data loader.
 
         Args:
-            save_ckpt_fn: called with ``'ckpt_best.pth.tar'`` when the metric is at least as good as the best so far.
-            train_iter: train iterations so far.
-            envstep: env steps so far.
+            save_ckpt_fn: Called with ``'ckpt_best.pth.tar'`` if the metric is at least as good as the best so far.
+            train_iter: Train iterations so far.
+            envstep: Env steps so far.
 
         Returns:
             ``(stop_flag, metric)``: whether the metric is at least as good as ``stop_value``, and the metric.

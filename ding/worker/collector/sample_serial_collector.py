@@ -1,4 +1,4 @@
-"""Collect a number of training samples per call."""
+"""Collector of training samples."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCol
 class SampleSerialCollector(SerialCollector):
     """Collects ``n_sample`` training samples per call with one policy.
 
-    Trajectories are cut into segments of ``max(unroll_len, ceil(n_sample / env_num))`` steps (whole episodes when
-    ``policy.traj_len_inf``), and each segment goes through ``policy.get_train_sample``. Unfinished segments wait for
-    the next call when the policy is off-policy. When it is on-policy, and its ``get_train_sample`` is batched and works
-    for segments of any length (``unroll_len=1``), they are cut as soon as there are enough steps, so that none is
-    collected in vain; else, and under ``policy.reference_numerics``, they are dropped.
+    Trajectories are cut into segments of ``max(unroll_len, ceil(n_sample / env_num))`` steps (whole episodes if
+    ``policy.traj_len_inf``), and each segment is passed to ``policy.get_train_sample``. Off-policy, unfinished segments
+    are kept for the next call. On-policy, they are cut once there are enough steps, so that no step is wasted, provided
+    that ``get_train_sample`` is batched and accepts segments of any length (``unroll_len=1``). Otherwise, and under
+    ``policy.reference_numerics``, they are dropped.
     """
 
     config = dict(SERIAL_CONFIG)
 
     _logs_samples = True
-    # Samples that the last call had beyond its `n_sample`.
+    # Samples of the last call beyond its `n_sample`.
     _surplus: Samples = ()
 
     def _segment_lengths(self, env_num: int) -> Sequence[float | None]:
@@ -70,19 +70,18 @@ class SampleSerialCollector(SerialCollector):
         """Collect training samples.
 
         Args:
-            n_sample: number of samples (``None``: the policy's ``n_sample``).
-            train_iter: learner iteration, stored as ``collect_iter`` in each transition and used as the time axis of
+            n_sample: Number of samples (``None``: the policy's ``n_sample``).
+            train_iter: Learner iteration, stored as ``collect_iter`` in each transition and used as the time axis of
                 logs.
-            drop_extra: return exactly ``n_sample`` samples. What a call has beyond that is returned first by the next
-                call (off-policy; dropped on-policy and under ``policy.reference_numerics``). ``False`` returns
-                everything.
-            random_collect: the samples come from a random policy (kept for policies that treat it differently).
-            record_random_collect: ``False`` leaves the episodes of this call out of the logs.
-            policy_kwargs: keyword arguments of ``policy.forward``, e.g. ``{'eps': 0.1}``.
-            level_seeds: one seed per environment id, stored as ``seed`` in each transition.
+            drop_extra: Return exactly ``n_sample`` samples. Off-policy, the next call returns the surplus first;
+                on-policy and under ``policy.reference_numerics`` it is dropped. ``False`` returns all samples.
+            random_collect: Mark the samples as coming from a random policy (for policies that treat them differently).
+            record_random_collect: ``False`` excludes the episodes of this call from the logs.
+            policy_kwargs: Keyword arguments of ``policy.forward``, e.g. ``{'eps': 0.1}``.
+            level_seeds: One seed per environment id, stored as ``seed`` in each transition.
 
         Returns:
-            A sequence of samples (a :class:`~ding.data.TransitionBatch` when the policy is batched).
+            A sequence of samples (a :class:`~ding.data.TransitionBatch` if the policy is batched).
 
         Raises:
             RuntimeError: ``n_sample`` is unknown, env manager or policy is missing, or the manager is closed.

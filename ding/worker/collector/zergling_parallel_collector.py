@@ -1,4 +1,4 @@
-"""The parallel collector for one policy."""
+"""Parallel collector of a single policy."""
 
 from typing import Any
 
@@ -14,17 +14,17 @@ from ding.worker.collector._chunking import PARALLEL_CONFIG, ChunkingCollector
 class ZerglingParallelCollector(ChunkingCollector):
     """Collects with one policy, or evaluates it.
 
-    Trajectories are cut at the end of an episode and, with ``n_sample``, after that many steps; each segment goes
-    through ``policy.get_train_sample``. Samples leave in chunks of about ``chunk_rows`` rows, at the latest after
-    ``chunk_seconds``. A new version of the policy is loaded between two steps; the ``collect_iter`` of a transition is
-    the version that chose its action.
+    Trajectories are cut at the end of an episode and, with ``n_sample``, after that many steps; each segment is passed
+    to ``policy.get_train_sample``. Samples are sent in chunks of about ``chunk_rows`` rows, at the latest after
+    ``chunk_seconds``. A new policy version is loaded between two steps; the ``collect_iter`` of a transition is the
+    version that selected its action.
 
     Args:
-        cfg: the config of the task: what :attr:`config` lists, and ``env``, ``policy``, ``collect_setting`` (keyword
+        cfg: Config of the task: the keys of :attr:`config`, and ``env``, ``policy``, ``collect_setting`` (keyword
             arguments of the forward), ``eval_flag``, ``policy_update_path``, ``exp_name``.
 
     Raises:
-        AssertionError: a collecting policy has neither ``n_sample`` nor ``n_episode``.
+        AssertionError: A collecting policy has neither ``n_sample`` nor ``n_episode``.
     """
 
     config = dict(PARALLEL_CONFIG)
@@ -36,7 +36,7 @@ class ZerglingParallelCollector(ChunkingCollector):
 
     @property
     def policy(self) -> "CollectMode | EvalMode":
-        """The collect mode (the eval mode of an evaluator). Setting it forgets all trajectories that have begun."""
+        """Collect mode (eval mode of an evaluator). Setting it discards all unfinished trajectories."""
         return self._policies[0]
 
     @policy.setter
@@ -46,7 +46,7 @@ class ZerglingParallelCollector(ChunkingCollector):
 
     @property
     def reusable(self) -> bool:
-        """See :attr:`BaseParallelCollector.reusable`; a subclass may have a state of its own that belongs to a task."""
+        """See :attr:`BaseParallelCollector.reusable`; False for subclasses, which may keep state of a task."""
         envs = self._env_manager
         done = self._loop_over.is_set() and not envs.closed and envs.done and hasattr(envs, "relaunch")
         return done and type(self) is ZerglingParallelCollector
@@ -67,5 +67,5 @@ class ZerglingParallelCollector(ChunkingCollector):
 
 
 def _lasting(cfg: EasyDict) -> dict[str, Any]:
-    """What the policy and the envs of a task are made of; envs take another seed when they are launched again."""
+    """Return the parts of the config that define policy and envs; the seed is excluded, as a relaunch changes it."""
     return {**cfg, "collect_setting": None, "policy_update_path": None, "env": {**cfg.env, "seed": None}}

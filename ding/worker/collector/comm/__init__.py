@@ -1,4 +1,4 @@
-"""What connects parallel collectors with a coordinator. Names are imported when they are first used."""
+"""Communication between parallel collectors and a coordinator. Names are imported on first use."""
 
 from ding.utils.exports import lazy_exports
 

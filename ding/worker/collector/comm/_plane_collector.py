@@ -1,4 +1,4 @@
-"""A comm collector over planes of any type, which gets its tasks through a slave."""
+"""Comm collector over planes of any type, with a slave that receives its tasks."""
 
 import contextlib
 import logging
@@ -24,26 +24,26 @@ logger = logging.getLogger(__name__)
 
 PLANE_CONFIG: dict[str, Any] = {
     **SLAVE_CONFIG,
-    # The planes, by type, and where they are.
+    # Types and locations of the planes.
     "planes": "file",
     "path_data": "./data",
     "path_policy": "./policy",
-    # Modules with envs, policies and models of one's own.
+    # Modules with user-defined envs, policies and models.
     "import_names": [],
-    # Chunks that may wait to be acknowledged before the collector waits.
+    # Number of unacknowledged chunks at which the collector waits.
     "max_pending_chunks": 64,
-    # Chunks in one answer.
+    # Maximum number of chunks per answer.
     "max_chunks_per_answer": 256,
-    # Bytes that the data folder may hold before the collector waits; None: what fits.
+    # Size of the data folder, in bytes, at which the collector waits; None: no limit.
     "max_data_bytes": None,
-    # Seconds to wait for space to store a chunk before the task fails.
+    # Seconds to wait for disk space before the task fails.
     "storage_patience_s": 600.0,
     # Seconds to wait for a collector to end when its task is closed.
     "close_timeout_s": 10.0,
 }
 _FIRST_RETRY_S = 0.05
 _LAST_RETRY_S = 0.25
-# Chunks without metadata yet; a collector sends the metadata right after its chunk.
+# Maximum number of chunks without metadata; a collector sends the metadata right after its chunk.
 _MAX_UNSENT = 64
 _DATA_KEYS = ("data_id", "policy_iter")
 _INFO_KEYS = ("collector_done", "cur_episode", "cur_sample", "cur_step")
@@ -52,11 +52,11 @@ _INFO_KEYS = ("collector_done", "cur_episode", "cur_sample", "cur_step")
 class PlaneCollector(BaseCommCollector):
     """Runs the collector of one task at a time.
 
-    Chunks go to the data plane, their references to an outbox from which the coordinator's requests take them. Where
-    the data cannot be stored (:class:`~ding.parallel.planes.StorageError`) the collector waits and tries again.
+    Chunks go to the data plane, and their references to an outbox that the coordinator polls. If the data cannot be
+    stored (:class:`~ding.parallel.planes.StorageError`), the collector waits and retries.
 
     Args:
-        cfg: see :data:`PLANE_CONFIG`; missing keys get the defaults.
+        cfg: See :data:`PLANE_CONFIG`; missing keys take the defaults.
     """
 
     def __init__(self, cfg: EasyDict) -> None:
@@ -68,46 +68,46 @@ class PlaneCollector(BaseCommCollector):
         self._lock = threading.RLock()
         self._task: _RunningTask | None = None
         self._last_seq = 0
-        # What was counted of observations and rewards, by the buffer of the tasks.
+        # Normalisation statistics of observations and rewards, by the buffer of the tasks.
         self._counted: dict[Any, Counted] = {}
         self.dropped_rows = 0
         self._slave = make_slave(CollectorSlave, self, self._cfg, self._cfg.port, incarnation=self._incarnation)
 
     @property
     def data_plane(self) -> DataPlane:
-        """Where the chunks go."""
+        """Data plane that stores the chunks."""
         return self._data_plane
 
     @property
     def incarnation(self) -> str:
-        """An id of this very process (or thread), which distinguishes its results from those of earlier ones.
+        """Id of this process (or thread), which distinguishes its results from those of earlier ones.
 
-        The ids of its chunks begin with it, so that a coordinator knows whose they are.
+        The ids of its chunks start with it, so that a coordinator can attribute them.
         """
         return self._incarnation
 
     @property
     def collector(self) -> "BaseParallelCollector | None":
-        """The collector of the current task."""
+        """Collector of the current task."""
         return None if self._task is None else self._task.collector
 
     @property
     def slave(self) -> CollectorSlave:
-        """The slave that gets the tasks; ``slave.my_address`` is where, once it has started."""
+        """Slave that receives the tasks; once started, ``slave.my_address`` is its address."""
         return self._slave
 
-    # ------------------------------------------------------------------ what the slave calls
+    # ------------------------------------------------------------------ called by the slave
 
     def deal_with_resource(self) -> dict[str, Any]:
-        """What this collector offers, and what it does."""
+        """Return the resources of this collector and its current task."""
         task = self._task
         return {"gpu": 1, "cpu": 20, **({} if task is None else {"task_id": task.task_id})}
 
     def deal_with_collector_start(self, task_info: dict[str, Any]) -> None:
-        """Make the collector of a task and run it in a thread.
+        """Create the collector of a task and run it in a thread.
 
-        The same task again, while it runs, is no mistake. Another one ends the one before: its coordinator has given it
-        up.
+        Repeating the current task has no effect. Another task ends the current one, because its coordinator has
+        abandoned it.
         """
         with self._lock:
             if self._task is not None:
@@ -134,22 +134,22 @@ class PlaneCollector(BaseCommCollector):
         newest_policy: object = None,
         grant: "Mapping[str, int] | None" = None,
     ) -> dict[str, Any]:
-        """What there is to tell, see :meth:`Outbox.take`.
+        """Return pending references and progress, see :meth:`Outbox.take`.
 
         Args:
-            ack: number of the last reference that has arrived.
-            max_wait_s: how long to wait for news.
-            newest_policy: the coordinator knows of this version; waiting collectors look at once.
-            grant: the steps that an on-policy collector may make: ``{'id', 'version', 'steps'}``.
+            ack: Number of the last reference that has arrived.
+            max_wait_s: Maximum wait for news, in seconds.
+            newest_policy: Policy versions known to the coordinator; waiting collectors fetch them at once.
+            grant: Steps that an on-policy collector may make: ``{'id', 'version', 'steps'}``.
 
         Returns:
             ``{'seq', 'refs', 'info', 'blocked'}``: the number of the last reference, the references with their
-            metadata, the progress, and why chunks cannot be stored (or ``None``); ``statistics`` where observations or
-            rewards are normalised: what was counted of them, see :mod:`ding.rl_utils.normalization`.
+            metadata, the progress, and the reason why chunks cannot be stored (or ``None``). If observations or rewards
+            are normalised, also ``statistics``, see :mod:`ding.rl_utils.normalization`.
 
         Raises:
-            RuntimeError: there is no task.
-            BaseException: what the collector failed with.
+            RuntimeError: There is no task.
+            BaseException: The error of the collector.
         """
         task = self._require_task()
         if newest_policy is not None:
@@ -162,17 +162,17 @@ class PlaneCollector(BaseCommCollector):
         return {**news, "statistics": counted} if counted else news
 
     def deal_with_collector_close(self, ack: "int | None" = None) -> dict[str, Any]:
-        """End the task and delete the chunks that the coordinator does not know.
+        """End the task and delete the chunks that the coordinator has not received.
 
         Args:
-            ack: number of the last reference that has arrived; no other will be taken. ``None``: unknown.
+            ack: Number of the last reference that has arrived; later ones are not accepted. ``None``: unknown.
 
         Returns:
-            The finish info, and under ``refs`` the references that were handed out and not acknowledged: only the
-            coordinator knows whether it has them, and deletes those that it does not want.
+            The summary, with the unacknowledged references that were handed out under ``refs``: only the coordinator
+            knows whether it received them, and deletes those it does not need.
 
         Raises:
-            RuntimeError: there is no task.
+            RuntimeError: There is no task.
         """
         with self._lock:
             self._require_task()
@@ -205,15 +205,15 @@ class PlaneCollector(BaseCommCollector):
             raise RuntimeError("this collector has no task")
         return self._task
 
-    # ------------------------------------------------------------------ what the collector calls
+    # ------------------------------------------------------------------ called by the collector
 
     def get_policy_update_info(
         self, path: str, newer_than: int = -1, timeout_s: float = 0.0
     ) -> "dict[str, Any] | None":
-        """The newest version of a policy, unless its number is ``newer_than``; waits for one up to ``timeout_s``.
+        """Return the newest version of a policy unless its number is ``newer_than``; wait up to ``timeout_s`` for one.
 
         Returns:
-            A state dict with the key ``iter``, or ``None`` when there is nothing new or the task is being closed.
+            A state dict with the key ``iter``, or ``None`` if there is no newer version or the task is being closed.
         """
         task = self._task
         if task is None or task.closing.is_set():
@@ -226,10 +226,10 @@ class PlaneCollector(BaseCommCollector):
     def send_stepdata(  # type: ignore[override]
         self, path: str, stepdata: TransitionBatch | Sequence[Mapping[str, Any]]
     ) -> None:
-        """Keep a chunk under a name until :meth:`send_metadata` tells of it. Rows are copied; a batch must not change
-        any more.
+        """Keep a chunk under a name until :meth:`send_metadata` refers to it.
 
-        Of the chunks that nothing was told of, the newest few are kept; the rows of the others count as dropped.
+        Rows are copied; a batch must not change afterwards. Of the chunks without metadata only the newest few are
+        kept; the rows of the others count as dropped.
         """
         task = self._task
         if task is None:
@@ -268,14 +268,15 @@ class PlaneCollector(BaseCommCollector):
         logger.warning("%d rows are dropped: %s", len(batch), why)
 
     def send_metadata(self, metadata: dict[str, Any]) -> None:
-        """Store a chunk and tell of it, or tell of the progress.
+        """Store a chunk and report it, or report the progress.
 
-        The collector goes on meanwhile. It waits here while the chunk before is not stored and told of, as when there
-        is no space or no right to write, or too many are not acknowledged. Nothing is sent when there is no task.
+        Storing runs in the background. The call blocks while the previous chunk is not stored and reported, e.g. for
+        lack of disk space or write permission, or if too many chunks are unacknowledged. Without a task nothing is
+        sent.
 
         Raises:
-            AssertionError: the dict has neither the keys of a chunk nor those of the progress.
-            StorageError: a chunk before could not be stored for ``storage_patience_s`` seconds.
+            AssertionError: ``metadata`` has neither the keys of a chunk nor those of the progress.
+            StorageError: An earlier chunk could not be stored for ``storage_patience_s`` seconds.
         """
         is_data, is_info = _has(metadata, _DATA_KEYS), _has(metadata, _INFO_KEYS)
         if not is_data and not is_info:
@@ -285,7 +286,7 @@ class PlaneCollector(BaseCommCollector):
         task = self._task
         if task is not None and not is_data:
             if metadata.get("eval_flag") and metadata["collector_done"]:
-                # Before the coordinator can know that the evaluation is over.
+                # Before the coordinator can learn that the evaluation has ended.
                 self._keep_evaluated(task)
             task.sending.note(partial(task.outbox.put_info, dict(metadata)))
         elif task is not None and metadata["data_id"] in task.unsent:
@@ -294,7 +295,7 @@ class PlaneCollector(BaseCommCollector):
                 self._drop(batch, "the task has ended")
 
     def _keep_evaluated(self, task: "_RunningTask") -> None:
-        """Publish the weights that were evaluated; a run has one evaluation at a time."""
+        """Publish the evaluated weights; a run has one evaluation at a time."""
         if task.policy is None:
             return
         state = {key: value for key, value in task.policy.items() if key != "iter"}
@@ -317,16 +318,16 @@ class PlaneCollector(BaseCommCollector):
     # ------------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Listen for tasks, and announce this collector when ``coordinator_address`` is set."""
+        """Listen for tasks, and enrol at the coordinator if ``coordinator_address`` is set."""
         super().start()
         start_slave(self._slave, self, self._cfg, self._collector_uid)
 
     def close(self) -> None:
-        """End the task, tell the coordinator that this worker leaves, and stop listening. May be called again."""
+        """End the task, sign off from the coordinator, and stop listening. Repeated calls have no effect."""
         if self._end_flag:
             return
         super().close()
-        # First, so that another collector has the task while this one ends its envs.
+        # First, so that another collector can take over the task while this one closes its envs.
         self._slave.shutdown()
         with self._lock:
             if self._task is not None:
@@ -335,14 +336,14 @@ class PlaneCollector(BaseCommCollector):
         self._slave.close()
 
     def __del__(self) -> None:
-        # A constructor that failed early leaves nothing to close. The garbage collector may run in any thread, so
-        # nothing is waited for when it is one of the own.
+        # Nothing to close if the constructor failed early. The garbage collector may run in any thread, including this
+        # object's own, so do not join one.
         if "_slave" in self.__dict__ and threading.current_thread() is threading.main_thread():
             self.close()
 
 
 class _RunningTask:
-    """A task and the thread that its collector runs in."""
+    """A task and the thread that runs its collector."""
 
     def __init__(self, task_info: Mapping[str, Any], outbox: Outbox, policies: PolicySource) -> None:
         self.task_id = task_info.get("task_id")
@@ -351,7 +352,7 @@ class _RunningTask:
         self.policies = policies
         self.collector: BaseParallelCollector | None = None
         self.closing = threading.Event()
-        # What the collector got last.
+        # Latest policy versions of the collector.
         self.policy: dict[str, Any] | None = None
         self.unsent: dict[str, TransitionBatch] = {}
         self.sending = Sending(f"send-{self.task_id}", outbox.fail)
@@ -373,11 +374,11 @@ class _RunningTask:
 
     @property
     def running(self) -> bool:
-        """Whether the collector's thread has not ended."""
+        """Whether the collector's thread is alive."""
         return self._thread.is_alive()
 
     def stop(self, timeout_s: float) -> bool:
-        """End the loop; returns whether it ended in time."""
+        """End the loop; return whether it ended in time."""
         if self.collector is None:
             return True
         ended = self.collector.stop(timeout_s)

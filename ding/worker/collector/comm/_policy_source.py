@@ -1,4 +1,4 @@
-"""Where the policies of a run come from: the weight plane, or a checkpoint in its folder."""
+"""Source of the policies of a run: the weight plane, or a checkpoint in its folder."""
 
 import logging
 import os
@@ -13,13 +13,13 @@ log = logging.getLogger(__name__)
 
 
 class PolicySource:
-    """Finds policies by what a task calls ``policy_update_path``.
+    """Resolves the ``policy_update_path`` of a task.
 
-    A name stands for the versions that a learner publishes. A path of a plain file inside the folder of the policies
-    (the historical players of a league) is read as a checkpoint: tensors and plain values only.
+    A name refers to the versions published by a learner. The path of a plain file inside the policy folder (a
+    historical player of a league) is read as a checkpoint, which may hold only tensors and plain values.
 
     Args:
-        planes: where the policies are.
+        planes: Planes that store the policies.
     """
 
     def __init__(self, planes: Planes) -> None:
@@ -28,16 +28,17 @@ class PolicySource:
         self._make_plane = planes.weights
         self._lock = threading.Lock()
         self._planes: dict[str, WeightPlane] = {}
-        # Name -> version that holds what no policy may.
+        # Name -> version with non-finite weights.
         self._refused: dict[str, int] = {}
         self._closed = threading.Event()
 
     def get(self, path: str, newer_than: int = -1, timeout_s: float = 0.0) -> "dict[str, Any] | None":
-        """Return the newest version, as a state dict with the key ``iter``, unless its number is ``newer_than``, or its
-        weights are not finite.
+        """Return the newest version as a state dict with the key ``iter``.
+
+        Return ``None`` if its number is ``newer_than`` or its weights are not finite.
 
         Raises:
-            BadId: ``path`` is no plain name and no path inside the folder.
+            BadId: ``path`` is neither a plain name nor a path inside the folder.
         """
         name = self._name_of(path)
         file = None if self._root is None else os.path.join(self._root, name)
@@ -59,7 +60,7 @@ class PolicySource:
         return {**state, "iter": weights.version}
 
     def _name_of(self, path: str) -> str:
-        """The id in ``path``, which may begin with the folder itself."""
+        """Return the id in ``path``, which may start with the folder itself."""
         if isinstance(path, str) and self._root is not None and os.sep in path:
             folder, name = os.path.split(path)
             if os.path.realpath(folder) == self._root:
@@ -76,24 +77,24 @@ class PolicySource:
             return plane
 
     def _read_checkpoint(self, file: str, newer_than: int, timeout_s: float) -> "dict[str, Any] | None":
-        """A checkpoint is replaced as a whole; without a number of its own it is version 0."""
+        """Read a checkpoint, which is replaced atomically; without a number of its own it is version 0."""
         state = dict(read_file(file))
         iteration = int(state.pop("iter", state.pop("last_iter", 0)))
         if iteration == newer_than:
-            # No message announces a new checkpoint: the caller's next look is as good as any other.
+            # New checkpoints are not announced, so wait for the next poll.
             self._closed.wait(timeout_s)
             return None
         return {**state, "iter": iteration}
 
     def hint(self) -> None:
-        """Look at once: there is a new version."""
+        """Wake waiting calls because there is a new version."""
         with self._lock:
             planes = list(self._planes.values())
         for plane in planes:
             plane.hint()
 
     def close(self) -> None:
-        """Wake all who wait."""
+        """Wake all blocked callers."""
         with self._lock:
             self._closed.set()
             planes = list(self._planes.values())

@@ -1,4 +1,4 @@
-"""Jobs that a collector submits and does not wait for."""
+"""Background jobs of a collector."""
 
 import threading
 from collections import deque
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 Job = Callable[[], None]
 
-# Beside the one that is being run.
+# Maximum number of queued jobs, besides the running one.
 _MAX_QUEUED = 1
 _JOIN_S = 5.0
 
@@ -18,14 +18,13 @@ class _Queued(NamedTuple):
 
 
 class Sending:
-    """Runs jobs in a thread, one after the other in the order in which they are submitted, while the owner, one thread,
-    goes on.
+    """Runs jobs in a background thread, in the order of submission. Owned by a single thread.
 
-    After a failure no job is run, and all methods but :meth:`close` raise what failed.
+    After a failure no further job runs, and all methods but :meth:`close` raise that error.
 
     Args:
-        name: of the thread.
-        failed: called, in that thread, with what a job raised.
+        name: Name of the thread.
+        failed: Called in that thread with the error of a job.
     """
 
     def __init__(self, name: str, failed: Callable[[BaseException], None]) -> None:
@@ -34,15 +33,15 @@ class Sending:
         self._queue: deque[_Queued] = deque()
         self._busy = self._closed = False
         self._error: BaseException | None = None
-        # A daemon: a store that does not answer keeps no process from its end.
+        # A daemon thread, so that a store that hangs does not keep the process alive.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, job: Job) -> bool:
-        """Queue a job; blocks while the queue is full. Returns whether it will be run: not after :meth:`close`.
+        """Queue a job; block while the queue is full. Return whether it will run, which is False after :meth:`close`.
 
         Raises:
-            BaseException: what an earlier job raised.
+            BaseException: The error of an earlier job.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._num_jobs() < _MAX_QUEUED or self._ended)
@@ -54,11 +53,12 @@ class Sending:
             return True
 
     def note(self, job: Job) -> None:
-        """Run a short job after all before it, of which only the last matters: at once, in this thread, where none is
-        left, else in its turn, unless another note follows it. Never blocks; does nothing after :meth:`close`.
+        """Run a short job after all earlier ones; a later note replaces a pending one. Never blocks.
+
+        With no pending job the note runs at once in the calling thread. Has no effect after :meth:`close`.
 
         Raises:
-            BaseException: what an earlier job raised.
+            BaseException: The error of an earlier job.
         """
         with self._changed:
             self._raise_failure()
@@ -73,7 +73,7 @@ class Sending:
         job()
 
     def wait(self) -> None:
-        """Block until all jobs are done. Raises as :meth:`submit`."""
+        """Block until all jobs are done; raises like :meth:`submit`."""
         with self._changed:
             self._changed.wait_for(lambda: not (self._queue or self._busy) or self._error is not None)
             self._raise_failure()
@@ -90,7 +90,7 @@ class Sending:
         return self._closed or self._error is not None
 
     def close(self) -> None:
-        """End the thread after the jobs in the queue, and wait a few seconds for that."""
+        """End the thread after the queued jobs, and wait a few seconds for it."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""The comm collector of DI-engine: tasks over HTTP, data and policies through folders."""
+"""DI-engine's comm collector: tasks over HTTP, data and policies in shared folders."""
 
 from typing import Any, ClassVar
 
@@ -12,10 +12,10 @@ __all__ = ["CollectorSlave", "FlaskFileSystemCollector"]
 
 @COMM_COLLECTOR_REGISTRY.register("flask_fs")
 class FlaskFileSystemCollector(PlaneCollector):
-    """Tasks over HTTP, chunks and policies in folders.
+    """Comm collector with tasks over HTTP, and chunks and policies in folders.
 
     Args:
-        cfg: see :attr:`config`; port 0 or ``'auto'`` is a free one.
+        cfg: See :attr:`config`; port 0 or ``'auto'`` selects a free one.
     """
 
     config: ClassVar[dict[str, Any]] = {**PLANE_CONFIG, "planes": "file"}

@@ -1,4 +1,4 @@
-"""What a collector has for its coordinator: references until they are acknowledged, progress, or a failure."""
+"""Outgoing messages of a collector: references until they are acknowledged, progress, or a failure."""
 
 import threading
 from typing import Any
@@ -7,20 +7,19 @@ GATHER_S = 0.1
 
 
 class Outbox:
-    """The references of one task, numbered upwards, each kept until it is acknowledged.
+    """Numbered references of one task, each kept until it is acknowledged.
 
-    The collector's thread puts and waits while too many are not acknowledged; the thread of a coordinator's request
-    takes and waits while there is nothing to tell. What was taken and not acknowledged is given again, so that a lost
-    answer loses nothing; the receiver passes over numbers that it has seen.
+    The collector's thread puts references and blocks while too many are unacknowledged; the thread of a coordinator's
+    request takes them and blocks while there is no news. Unacknowledged references are returned again, so a lost answer
+    loses no data; the receiver skips numbers it has seen.
 
     Args:
-        max_pending: how many references may wait to be acknowledged.
-        max_taken: how many one answer holds.
-        last_seq: the number before the first. A process that takes a task for the second time goes on counting, so
-            that no number means two things.
-        gather_s: how long a reference waits for more of them, so that one answer holds many. Nothing else waits, nor
-            does a reference that completes a grant, nor any when the collector is done or half of the places are
-            taken.
+        max_pending: Maximum number of unacknowledged references.
+        max_taken: Maximum number of references per answer.
+        last_seq: Number before the first reference. A process that repeats a task continues the numbering, so that
+            numbers stay unique.
+        gather_s: Seconds that a reference waits for more, so that one answer holds many. References that complete a
+            grant do not wait, nor do any once the collector is done or half of ``max_pending`` is used.
     """
 
     def __init__(
@@ -45,11 +44,11 @@ class Outbox:
 
     @property
     def last_seq(self) -> int:
-        """The number of the last reference."""
+        """Number of the last reference."""
         return self._seq
 
     def put(self, entry: dict[str, Any]) -> int:
-        """Add a reference; waits while there are too many. After :meth:`close` it is added without waiting."""
+        """Add a reference; block while there are too many. After :meth:`close` the call does not block."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._pending) < self._max_pending)
             self._seq += 1
@@ -58,9 +57,9 @@ class Outbox:
             return self._seq
 
     def put_info(self, info: dict[str, Any]) -> None:
-        """Replace the progress that is reported.
+        """Replace the reported progress.
 
-        Progress alone wakes nobody, it goes with the next references; only the news that the collector is done does.
+        Progress wakes a waiting request only if the collector is done; otherwise it accompanies the next references.
         """
         with self._changed:
             self._info = info
@@ -69,32 +68,32 @@ class Outbox:
                 self._changed.notify_all()
 
     def put_blocked(self, why: "str | None") -> None:
-        """Tell why the collector waits, or that it goes on."""
+        """Report why the collector waits, or ``None`` when it continues."""
         with self._changed:
             self.blocked = why
             self._blocked_is_new = why is not None
             self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """The collector failed; :meth:`take` raises it, once it has had one chance to hand out what came before."""
+        """Record the collector's failure; :meth:`take` raises it after handing out earlier references once."""
         with self._changed:
             self._failure = error
             self._changed.notify_all()
 
     def take(self, ack: int = 0, max_wait_s: float = 0.0) -> tuple[list[dict[str, Any]], "dict[str, Any] | None"]:
-        """Forget what is acknowledged and return what there is to tell.
+        """Drop acknowledged references and return the pending ones.
 
         Args:
-            ack: all numbers up to this one have arrived.
-            max_wait_s: how long to wait when there is nothing, or (up to ``gather_s``) for more than there is. A
-                collector that is done keeps nobody waiting.
+            ack: All numbers up to this one have arrived.
+            max_wait_s: Seconds to wait if nothing is pending, or (up to ``gather_s``) for more references. Does not
+                wait once the collector is done.
 
         Returns:
-            The references, oldest first, and the progress. The progress is that after these references: as long as an
-            answer cannot hold all of them, it is ``None``.
+            The references, oldest first, and the progress after them. The progress is ``None`` while one answer cannot
+            hold all pending references.
 
         Raises:
-            BaseException: what the collector failed with.
+            BaseException: The error of the collector.
         """
         with self._changed:
             self._forget(ack)
@@ -111,10 +110,10 @@ class Outbox:
             return refs, self._info if complete else None
 
     def rest(self, ack: "int | None" = None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """What is left at the end: references that the receiver may know, and such that it certainly does not.
+        """Return the remaining references: those that the receiver may have, and those that it cannot have.
 
         Args:
-            ack: the receiver has all numbers up to this one and no other; ``None``: it does not say.
+            ack: The receiver has exactly the numbers up to this one; ``None``: unknown.
         """
         with self._changed:
             self._forget(-1 if ack is None else ack)
@@ -123,7 +122,7 @@ class Outbox:
             return [ref for ref in refs if ref["seq"] <= limit], [ref for ref in refs if ref["seq"] > limit]
 
     def close(self) -> None:
-        """Wake all who wait; what is put from now on does not wait."""
+        """Wake all blocked callers; later puts do not block."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

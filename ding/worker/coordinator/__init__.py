@@ -1,4 +1,4 @@
-"""The coordinator of the parallel mode, and commanders, which decide what the other workers do next."""
+"""Coordinator of the parallel mode, and commanders, which decide which tasks the workers run."""
 
 from ding.utils.exports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Commanders of the parallel mode decide which tasks there are; :class:`NaiveCommander` is one for tests."""
+"""Base class of the parallel commanders, which create tasks, and :class:`NaiveCommander` for tests."""
 
 from abc import abstractmethod
 from collections import defaultdict
@@ -11,10 +11,10 @@ __all__ = ["BaseCommander", "NaiveCommander", "create_parallel_commander", "get_
 
 
 class BaseCommander(Configurable):
-    """What a coordinator asks of a commander. It calls one method at a time.
+    """Interface between a coordinator and its commander. The coordinator calls one method at a time.
 
     Args:
-        cfg: the main config; its own part is ``policy.other.commander``.
+        cfg: Main config; the commander reads ``policy.other.commander``.
     """
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
@@ -26,89 +26,89 @@ class BaseCommander(Configurable):
 
     @property
     def open_tasks(self) -> dict[str, int]:
-        """Number of tasks by kind (``collector``, ``learner``) that were given out and are not over."""
+        """Number of open tasks by kind (``collector``, ``learner``)."""
         return {"collector": self._collector_task_space.cur, "learner": self._learner_task_space.cur}
 
     @property
     def max_tasks(self) -> dict[str, int]:
-        """Number of tasks by kind that may be open at a time."""
+        """Maximum number of open tasks by kind."""
         return {"collector": self._collector_task_space.max_val, "learner": self._learner_task_space.max_val}
 
     @abstractmethod
     def get_collector_task(self) -> dict[str, Any] | None:
-        """The next collector (or evaluator) task, ``None`` when there is nothing to do now."""
+        """Return the next collector (or evaluator) task, or ``None`` if there is none at present."""
 
     @abstractmethod
     def get_learner_task(self) -> dict[str, Any] | None:
-        """The next learner task, ``None`` when there is nothing to do now."""
+        """Return the next learner task, or ``None`` if there is none at present."""
 
     def judge_collector_finish(self, task_id: str, info: Mapping[str, Any]) -> bool:
-        """Whether a collector that reports this is done."""
+        """Return whether a collector that reports ``info`` is done."""
         return bool(info.get("collector_done", False))
 
     def judge_learner_finish(self, task_id: str, info: Mapping[str, Any]) -> bool:
-        """Whether a learner that reports this is done."""
+        """Return whether a learner that reports ``info`` is done."""
         return bool(info.get("learner_done", False))
 
     def finish_collector_task(self, task_id: str, finished_task: dict[str, Any]) -> bool:
-        """A collector task is over; True ends the run."""
+        """Record the end of a collector task; True ends the run."""
         self._collector_task_space.release_space()
         return False
 
     def finish_learner_task(self, task_id: str, finished_task: dict[str, Any]) -> str | None:
-        """A learner task is over; the returned buffer is closed."""
+        """Record the end of a learner task; return the id of the buffer to close."""
         self._learner_task_space.release_space()
         return finished_task.get("buffer_id")
 
     def notify_fail_collector_task(self, task: Mapping[str, Any]) -> None:
-        """A collector task was dropped."""
+        """Record that a collector task was dropped."""
         self._collector_task_space.release_space()
 
     def notify_fail_learner_task(self, task: Mapping[str, Any]) -> None:
-        """A learner task was dropped."""
+        """Record that a learner task was dropped."""
         self._learner_task_space.release_space()
 
     def update_learner_info(self, task_id: str, info: dict[str, Any]) -> bool | None:
-        """What a train iteration brought; returns True when :meth:`state_dict` has to be written down at once."""
+        """Record the info of a train iteration; return True if :meth:`state_dict` must be saved at once."""
 
     def increase_collector_task_space(self) -> None:
-        """One more collector task at a time."""
+        """Allow one more concurrent collector task."""
         self._collector_task_space.increase_space()
 
     def decrease_collector_task_space(self) -> None:
-        """One collector task less at a time."""
+        """Allow one concurrent collector task less."""
         self._collector_task_space.decrease_space()
 
     # ------------------------------------------------------------------ restart
 
     def state_dict(self) -> dict[str, Any]:
-        """What JSON can hold and a commander of a restarted coordinator needs."""
+        """Return the state that a commander needs after a restart of the coordinator, as JSON values."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any], collectors: int = 0, learners: int = 0) -> None:
-        """Go on where another one was.
+        """Continue from the state of an earlier commander.
 
         Args:
-            state: its ``state_dict``.
-            collectors, learners: number of tasks that are still open.
+            state: Its ``state_dict``.
+            collectors, learners: Number of open tasks.
         """
         self._collector_task_space.cur = collectors
         self._learner_task_space.cur = learners
 
     def status(self) -> dict[str, Any]:
-        """What a view of the run shows."""
+        """Return a summary for displays of the run."""
         return {}
 
     def close(self) -> None:
-        """The run is over; no more tasks are made."""
+        """End the run; no further tasks are created."""
 
 
 @COMMANDER_REGISTRY.register("naive")
 class NaiveCommander(BaseCommander):
-    """Numbered tasks with fixed content, for tests."""
+    """Commander for tests, with numbered tasks of fixed content."""
 
     config: ClassVar[dict[str, Any]] = {
-        # (int) Tasks of each kind at a time.
+        # (int) Number of concurrent tasks of each kind.
         "collector_task_space": 1,
         "learner_task_space": 1,
         # (float) Seconds between evaluations; not used.
@@ -172,14 +172,14 @@ class NaiveCommander(BaseCommander):
 
 
 def create_parallel_commander(cfg: Mapping[str, Any]) -> BaseCommander:
-    """The commander that ``cfg.policy.other.commander.type`` names, made with the whole main config.
+    """Create the commander of ``cfg.policy.other.commander.type`` with the whole main config.
 
     Raises:
-        KeyError: the type is missing or not registered; the message names the nearest one.
+        KeyError: The type is missing or not registered; the message names the closest one.
     """
     return get_parallel_commander_cls(cfg["policy"]["other"]["commander"])(cfg)
 
 
 def get_parallel_commander_cls(cfg: Mapping[str, Any]) -> type[BaseCommander]:
-    """The commander class that ``cfg.type`` names; raises as :func:`create_parallel_commander` does."""
+    """Return the commander class of ``cfg.type``; raises like :func:`create_parallel_commander`."""
     return COMMANDER_REGISTRY.class_of(cfg)

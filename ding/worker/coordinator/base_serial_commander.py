@@ -1,4 +1,4 @@
-"""The commander of the serial mode."""
+"""Commander of the serial mode."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -8,15 +8,15 @@ from ding.utils import Configurable
 
 
 class Trains(Protocol):
-    """A learner, as a commander reads it."""
+    """Learner interface of a commander."""
 
     @property
     def learn_info(self) -> dict[str, Any]:
-        """How far it is."""
+        """Progress of the learner."""
 
 
 class Collects(Protocol):
-    """A collector, as a commander reads it."""
+    """Collector interface of a commander."""
 
     @property
     def envstep(self) -> int:
@@ -24,15 +24,15 @@ class Collects(Protocol):
 
 
 class BaseSerialCommander(Configurable):
-    """Says how to collect, by what learner and collector have reached.
+    """Chooses the collection settings from the progress of learner and collector.
 
     Args:
-        cfg: commander config (no keys).
-        learner: its ``learn_info`` is read.
-        collector: its ``envstep`` is read.
-        evaluator: kept for subclasses; may be ``None``.
-        replay_buffer: kept for subclasses; may be ``None``.
-        policy: command mode of a policy; may also be set later.
+        cfg: Commander config (no keys).
+        learner: Provides ``learn_info``.
+        collector: Provides ``envstep``.
+        evaluator: Stored for subclasses; may be ``None``.
+        replay_buffer: Stored for subclasses; may be ``None``.
+        policy: Command mode of a policy; may also be set later.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class BaseSerialCommander(Configurable):
         self._info: dict[str, Any] = {}
 
     def step(self) -> dict[str, Any]:
-        """Keyword arguments for the next collection, e.g. ``{'eps': 0.93}``.
+        """Return the keyword arguments of the next collection, e.g. ``{'eps': 0.93}``.
 
         Raises:
-            AssertionError: no policy was set.
+            AssertionError: No policy was set.
         """
         if self._policy is None:
             raise AssertionError("the commander has no policy: pass one to the constructor or set `commander.policy`")

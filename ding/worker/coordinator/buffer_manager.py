@@ -1,4 +1,4 @@
-"""The replay buffers of a coordinator, with their journal and the files behind them."""
+"""Replay buffers of a coordinator, with their journal and their chunk files."""
 
 import contextlib
 import itertools
@@ -27,18 +27,18 @@ Buffer = MetadataBuffer | OnPolicyBuffer | ShardedBuffer
 
 
 class BufferManager:
-    """Opens and closes buffers, takes chunks exactly once, and lets chunks go that nobody needs.
+    """Opens and closes buffers, takes each chunk exactly once, and deletes unused chunks.
 
-    Thread-safe. The order of things makes a kill at any point harmless: a chunk is written down before it is pushed, is
-    acknowledged after that, and its file is deleted before it is struck from the journal.
+    Thread-safe. The order of operations makes a kill at any point harmless: a chunk is journaled before it is pushed
+    and acknowledged after that; its file is deleted before its journal entry.
 
     Args:
-        journal: where chunks are written down.
-        ledger: which worker holds which task, and up to which number it was heard.
-        data_plane: ``release(refs)`` deletes files; ``None``: they are left alone.
-        exp_name: folder of the experiment.
-        quota: how much the buffers hold of one worker; no bound by default.
-        shards: gets the shards of buffers that have some; None: they are objects of this process.
+        journal: Journal of the chunks.
+        ledger: Tasks, their workers, and the last sequence number received from each.
+        data_plane: ``release(refs)`` deletes files; ``None``: files are kept.
+        exp_name: Experiment directory.
+        quota: Limit of the data held per worker; unlimited by default.
+        shards: Provides the shards of sharded buffers; ``None``: shards in this process.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class BufferManager:
         self._ledger = ledger
         self._plane = data_plane
         self._exp_name = exp_name
-        # Held while ``buffers`` changes and while something is pushed: a buffer that is pushed to stays open meanwhile.
+        # Guards ``buffers`` and every push, so that a buffer stays open while it is pushed to.
         self._doors = threading.Lock()
         self._arrived = threading.Condition()
         self._arrivals = 0
@@ -72,7 +72,7 @@ class BufferManager:
     # ------------------------------------------------------------------ life
 
     def open(self, buffer_id: str, cfg: Mapping[str, Any]) -> None:
-        """Make a buffer, unless it is there."""
+        """Create a buffer unless it exists."""
         with self._doors:
             if buffer_id not in self.buffers:
                 plain = {key: value for key, value in cfg.items() if key != "import_names"}
@@ -80,7 +80,7 @@ class BufferManager:
                 self._make(buffer_id, plain)
 
     def _make(self, buffer_id: str, cfg: Mapping[str, Any]) -> Buffer:
-        # Learners outlive a coordinator and take only batches that are newer than those they had.
+        # Learners outlive a coordinator and accept only batches with a higher number than their last one.
         first_batch = self._life * _BATCHES_PER_LIFE + 1
         buffer: Buffer
         if cfg.get("type") == "on_policy":
@@ -97,7 +97,7 @@ class BufferManager:
         self._counts[name] += number
 
     def shut(self, buffer_id: str) -> None:
-        """Close a buffer; its chunks are deleted."""
+        """Close a buffer and delete its chunks."""
         with self._doors:
             buffer = self.buffers.pop(buffer_id, None)
             if buffer is not None:
@@ -107,18 +107,18 @@ class BufferManager:
         self.data_arrived()
 
     def size_of(self, buffer_id: str) -> int:
-        """Number of rows that a buffer can hold."""
+        """Return the capacity of a buffer, in rows."""
         return self.buffers[buffer_id].replay_buffer_size
 
     def snapshot(self) -> None:
-        """Write down the priorities, and what was counted."""
+        """Save the priorities and counters to the journal."""
         self._journal.save_values({BUFFER_COUNTS: dict(self._counts)})
         for buffer_id, buffer in list(self.buffers.items()):
             if not isinstance(buffer, OnPolicyBuffer):
                 self._journal.save_priorities(buffer_id, *buffer.priorities())
 
     def close(self) -> None:
-        """Close all buffers; files and journal stay as they are, for a coordinator that goes on."""
+        """Close all buffers; files and journal are kept for the next coordinator."""
         with self._doors:
             self._keep_files = True
             for buffer_id in list(self.buffers):
@@ -126,7 +126,7 @@ class BufferManager:
         self.data_arrived()
 
     def restore(self, state: JournalState) -> None:
-        """Make the buffers of an earlier coordinator anew."""
+        """Recreate the buffers of an earlier coordinator."""
         self._life = int(state.values.get("life", 0)) + 1
         self._journal.save_values({"life": self._life})
         self._number = max((chunk.number for chunk in state.chunks), default=0)
@@ -142,14 +142,13 @@ class BufferManager:
     # ------------------------------------------------------------------ in
 
     def take(self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> int:
-        """Take chunks of a worker, each once; returns the sequence number up to which it may forget them.
+        """Take chunks of a worker, each once; return the sequence number up to which the worker may drop them.
 
         Args:
-            refs: with the key ``seq``, a running number of the worker.
+            refs: References with the key ``seq``, a running number of the worker.
 
         Raises:
-            ValueError: a ref has not the keys it needs, or not those of the chunk; or there is no such chunk, or it was
-                taken before.
+            ValueError: A ref lacks keys or differs from its chunk, or the chunk is missing or was taken before.
         """
         try:
             sizes, broken = self._compare(task_id, holder, refs)
@@ -158,7 +157,7 @@ class BufferManager:
             return self._ledger.seen(task_id, holder)
         with self._doors:
             seen = self._ledger.seen(task_id, holder)
-            if self._keep_files:  # closed: the chunks are for the coordinator that goes on
+            if self._keep_files:  # closed: the chunks belong to the next coordinator
                 return seen
             fresh = {int(ref["seq"]): ref for ref in refs if int(ref["seq"]) > seen}
             self._counts["duplicates"] += len(refs) - len(fresh)
@@ -197,14 +196,14 @@ class BufferManager:
             return seen
 
     def _enter(self, buffer: Buffer, refs: Sequence[Mapping[str, Any]]) -> None:
-        """A buffer has these chunks of workers now; what is too much of a worker goes."""
+        """Register the chunks with the quota, and drop those beyond it."""
         for surplus in self._quota.enter(refs):
             self._counts["surplus_rows"] += buffer.drop_chunk(surplus)
 
     def _compare(
         self, task_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]
     ) -> tuple[Mapping[str, int], Collection[str]]:
-        """The sizes of the chunks of refs that are new, and the ids of those that are damaged; see `admission`."""
+        """Return the sizes of the chunks of new refs, and the ids of damaged chunks; see `admission`."""
         held, seen = self._ledger.task_of(holder), self._ledger.seen(task_id, holder)
         if self._plane is None or held is None or held.task_id != task_id:
             return {}, ()
@@ -213,7 +212,7 @@ class BufferManager:
         return sizes, broken
 
     def push(self, buffer_id: str, data: object) -> bool:
-        """Push one meta dict (the classic form); False when there is no such buffer."""
+        """Push one meta dict (classic form); return False if there is no such buffer."""
         with self._doors:
             buffer = self.buffers.get(buffer_id)
             if buffer is None:
@@ -223,13 +222,13 @@ class BufferManager:
         return True
 
     def data_arrived(self) -> None:
-        """Wake those who wait for data."""
+        """Wake threads that wait for data."""
         with self._arrived:
             self._arrivals += 1
             self._arrived.notify_all()
 
     def wait_for_data(self, timeout_s: float) -> bool:
-        """Wait until something comes; False when nothing did in time."""
+        """Wait until data arrives; return False on time-out."""
         with self._arrived:
             seen = self._arrivals
             return self._arrived.wait_for(lambda: self._arrivals != seen, timeout_s)
@@ -239,7 +238,7 @@ class BufferManager:
     def sample(
         self, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
     ) -> list[dict[str, Any]]:
-        """Batches, as many of ``demand`` as there are; waits up to ``wait_s`` for the first."""
+        """Return the available batches of ``demand``; wait up to ``wait_s`` for the first."""
         batches: list[dict[str, Any]] = []
 
         def drawn() -> bool:
@@ -254,8 +253,9 @@ class BufferManager:
     def grant(
         self, task: Mapping[str, Any], holder: Holder, wait_s: float, closing: threading.Event
     ) -> dict[str, Any] | None:
-        """What the collector of an on-policy run may do; waits up to ``wait_s`` for something, else it is empty.
-        ``None``: nothing holds this collector back.
+        """Return the grant of an on-policy run's collector; wait up to ``wait_s`` for one, else return an empty dict.
+
+        ``None``: grants do not apply to this collector.
         """
         grants: list[Grant | None] = []
 
@@ -270,13 +270,13 @@ class BufferManager:
         return None if not grants else {} if grants[0] is None else vars(grants[0])
 
     def leave(self, task: Mapping[str, Any], holder: Holder) -> None:
-        """A collector has no more to send."""
+        """Record that a collector has no more data."""
         buffer = self.buffers.get(task["buffer_id"])
         if isinstance(buffer, OnPolicyBuffer):
             buffer.leave(holder)
 
     def _wait_until(self, holds: Callable[[], bool], wait_s: float, closing: threading.Event) -> None:
-        """Wait until a condition holds that may become true when data arrives, or up to ``wait_s``."""
+        """Wait up to ``wait_s`` until a condition holds that may change when data arrives."""
         deadline = time.monotonic() + wait_s
         while True:
             with self._arrived:
@@ -288,7 +288,7 @@ class BufferManager:
                 self._arrived.wait_for(lambda: self._arrivals != seen, min(left, 0.5))  # noqa: B023
 
     def loaded(self, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
-        """A learner has the data of all batches up to ``batch``; these chunks it could not read."""
+        """Record that a learner has read all batches up to ``batch`` and could not read the chunks ``broken``."""
         buffer = self.buffers.get(buffer_id)
         if buffer is None:
             return
@@ -298,7 +298,7 @@ class BufferManager:
             self._counts["broken_rows"] += buffer.drop_chunk(chunk)
 
     def discard(self, chunks: Iterable[str]) -> int:
-        """Delete those of these chunks that no buffer has; returns how many."""
+        """Delete the given chunks unless a buffer holds them; return the number deleted."""
         with self._doors:
             if self._keep_files or self._plane is None:
                 return 0
@@ -309,7 +309,7 @@ class BufferManager:
             return deleted
 
     def sweep(self, incarnations: Collection[str]) -> int:
-        """Delete what processes that are over have left and nobody took; returns the number of chunks."""
+        """Delete the untaken chunks of dead processes; return the number of chunks."""
         if self._plane is None or not incarnations:
             return 0
         return self.discard([chunk for chunk in self._plane.chunks() if writer_of(chunk) in incarnations])
@@ -323,8 +323,8 @@ class BufferManager:
         self._counts["released_chunks"] += len(refs)
 
     def _delete(self, refs: Sequence[Mapping[str, Any]]) -> int:
-        """Delete files; returns how many. Where that is not possible now, they go with the next ones: nobody waits for
-        it, least of all a learner.
+        """Delete files and return their number. Failed deletions are retried with the next ones, so that no caller
+        waits.
         """
         deleted = 0
         if self._plane is None:
@@ -346,7 +346,7 @@ class BufferManager:
 
     @contextlib.contextmanager
     def files_held(self) -> Iterator[None]:
-        """Delete no files until the block ends, so that they can be copied."""
+        """Suspend file deletion within the block, so that files can be copied."""
         with self._deleting:
             self._files_held = True
         try:
@@ -358,11 +358,11 @@ class BufferManager:
 
     @property
     def rows_taken(self) -> int:
-        """Number of rows that were pushed since the start of the run."""
+        """Number of rows pushed since the start of the run."""
         return self._counts["rows"]
 
     def status(self) -> dict[str, Any]:
-        """What the buffers hold, and what was counted since the start of the run."""
+        """Return the contents of the buffers and the counters of the run."""
         return {
             "held": {
                 buffer_id: {"rows": buffer.count(), "chunks": buffer.chunk_count, **_by_shard(buffer)}

@@ -1,4 +1,4 @@
-"""The part of a coordinator that talks to the workers."""
+"""Communication of a coordinator with its workers."""
 
 import itertools
 import logging
@@ -24,20 +24,21 @@ _RESOURCE_TIMEOUT_S = 10.0
 class CommCoordinator:
     """Connects to the workers and hands out tasks.
 
-    Its parts: :class:`~ding.worker.coordinator.worker_links.WorkerLinks` (the connections), a
-    :class:`~ding.worker.coordinator.resource_manager.NaiveResourceManager` (which workers are idle), and an
-    :class:`~ding.worker.coordinator.tasks.attendance.Attendance` (a thread per task that talks to its worker).
+    Consists of :class:`~ding.worker.coordinator.worker_links.WorkerLinks` (connections),
+    :class:`~ding.worker.coordinator.resource_manager.NaiveResourceManager` (idle workers), and
+    :class:`~ding.worker.coordinator.tasks.attendance.Attendance` (one thread per task that communicates with its
+    worker).
 
-    Workers announce themselves, or are connected to at the addresses of the config. A worker that comes back in a new
-    life fences its former one; one whose connection broke may come back until its lease is over and goes on.
+    Workers enrol, or are contacted at the addresses of the config. A restarted worker fences its former process; a
+    worker whose connection broke may reconnect within its lease and continue.
 
     Args:
         cfg: ``host``, ``port``, ``collector`` and ``learner`` (``{name: [id, host, port]}``), and optionally
             ``long_poll_s``, ``lease_s``, ``start_timeout_s``, ``connect_timeout_s``, ``operator_server``.
-        callback_fn: a coordinator, or its ``deal_with_*`` functions by name.
-        logger: text logger.
-        ledger: the tasks of the run; by default one of its own, that nothing survives.
-        hub: makes the connections; by default a ``ding.interaction.Master``.
+        callback_fn: A coordinator, or its ``deal_with_*`` functions by name.
+        logger: Text logger.
+        ledger: Tasks of the run; by default an in-memory ledger.
+        hub: Creates the connections; by default a ``ding.interaction.Master``.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class CommCoordinator:
         """Listen, and connect to the configured workers.
 
         Raises:
-            WorkersMissing: a configured worker cannot be reached, or the operator gave too few.
+            WorkersMissing: A configured worker cannot be reached, or the operator provided too few.
         """
         self._started = True
         self._hub.start(self._connected, self._disconnected, self._gone)
@@ -89,7 +90,7 @@ class CommCoordinator:
             self._operator.start(deadline)
 
     def connect_worker(self, name: str, role: str, host: str, port: int) -> bool:
-        """Connect to a worker at a known address; False when it does not answer."""
+        """Connect to a worker at a known address; return False if it does not answer."""
         link = self._links.connect(name, role, host, port)
         if link is None:
             return False
@@ -97,7 +98,7 @@ class CommCoordinator:
         return self._resource_manager.state(role, name) is not None
 
     def drop_worker(self, name: str, role: str, reason: str) -> None:
-        """Forget a worker that will not come back."""
+        """Remove a worker that will not return."""
         link = self._links.drop(name)
         self._resource_manager.delete(role, name)
         if link is not None:
@@ -106,7 +107,7 @@ class CommCoordinator:
         self._callbacks.workers_changed()
 
     def close(self, timeout_s: float = 8.0) -> None:
-        """End all tasks, disconnect, stop listening. May be called again; takes ``timeout_s`` at most, about."""
+        """End all tasks, disconnect, and stop listening, in about ``timeout_s`` seconds. May be called repeatedly."""
         if self._closing.is_set():
             return
         deadline = time.monotonic() + timeout_s
@@ -118,12 +119,12 @@ class CommCoordinator:
             self._hub.close()
 
     def _connected(self, link: WorkerLink) -> None:
-        """A worker is connected: for the first time, in a new life, or again."""
+        """Handle a connection: of a new worker, a restarted one, or a reconnection."""
         if self._closing.is_set():
             link.close()
             return
         if self._ledger.is_fenced(link.holder):
-            # The process was silent for longer than its lease. What it did is void; it may begin anew.
+            # The process was silent longer than its lease. Its work is void; it may start again.
             lives = (Holder(link.name, f"{link.holder.process}+{number}") for number in itertools.count(1))
             link.holder = next(life for life in lives if not self._ledger.is_fenced(life))
         try:
@@ -131,7 +132,7 @@ class CommCoordinator:
         except WorkerLost as error:
             self._logger.info("%s", error)
             return
-        # One to which an earlier coordinator gave a task has no connection here.
+        # A holder from an earlier coordinator has no connection here.
         before = {*self._ledger.lives_of(link.name), *(() if former is None else [former.holder])} - {link.holder}
         for holder in before:
             self._ledger.fence(holder, f"another process took the place of {link.name}")
@@ -144,11 +145,11 @@ class CommCoordinator:
             if isinstance(error, WorkerTaskFailed):
                 self._ledger.blame(link.holder, str(error))
             self._disconnected(link)
-            link.close()  # it comes again by itself, if it lives
+            link.close()  # a live worker reconnects by itself
         self._callbacks.workers_changed()
 
     def _has_other(self, kind: str, names: Collection[str]) -> bool:
-        """Whether there is a worker beside those of these names that may be given a task."""
+        """Return whether another worker than the given ones can be assigned a task."""
         return any(
             link.role == kind and link.name not in names and self._ledger.quarantine_of(link.holder) is None
             for link in self._links.all()
@@ -166,7 +167,7 @@ class CommCoordinator:
             return
         if held is not None and (
             held.phase is TaskPhase.RUNNING
-            # A killed coordinator had not heard that the worker began; the worker itself says so.
+            # A killed coordinator did not learn that the worker had started; the worker reports it.
             or (info.get("task_id") == held.task_id and self._ledger.started(held.task_id, link.holder))
         ):
             self._logger.info("%s goes on with task %s", link.name, held.task_id)
@@ -182,18 +183,18 @@ class CommCoordinator:
         self._logger.info("%s %s is ready: %s", link.role, link.name, info)
 
     def _discard(self, ended: Mapping[str, Any]) -> None:
-        """Delete what a collector that is not heard any more had to tell, unless it was heard before."""
+        """Delete the pending chunks of a collector that lost its task, except those already taken."""
         refs = ended.get("refs")
         if refs:
             self._callbacks.buffers.discard([ref["chunk"] for ref in refs])
 
     def _gone(self, link: WorkerLink) -> None:
-        """A worker said that it ends: its task goes to another one now, and not when its lease is over."""
+        """Reassign the task of a worker that signed off, without waiting for its lease."""
         if self._links.get(link.name) is link:
             self.drop_worker(link.name, link.role, f"{link.name} has left")
 
     def _disconnected(self, link: WorkerLink) -> None:
-        """A connection broke; the worker may come back."""
+        """Handle a broken connection; the worker may reconnect."""
         if not self._links.leave(link):
             return
         if self._resource_manager.state(link.role, link.name) is WorkerState.IDLE:
@@ -202,15 +203,15 @@ class CommCoordinator:
 
     @property
     def resource_manager(self) -> NaiveResourceManager:
-        """Which workers there are."""
+        """State of the workers."""
         return self._resource_manager
 
     def is_present(self, holder: Holder) -> bool:
-        """Whether the process of this life of a worker is connected, in this life or a later one."""
+        """Return whether the process of a holder is connected, possibly as a later incarnation."""
         return self._links.is_present(holder)
 
     def workers(self) -> dict[str, dict[str, Any]]:
-        """``{name: {'role', 'state', 'task_id'}}`` of the connected workers, and of a quarantined one its ``error``."""
+        """Return ``{name: {'role', 'state', 'task_id'}}`` of connected workers; quarantined ones also have ``error``."""
         result = {}
         for link in self._links.all():
             state, held = self._resource_manager.state(link.role, link.name), self._ledger.task_of(link.holder)
@@ -224,11 +225,11 @@ class CommCoordinator:
         return result
 
     def send_collector_task(self, collector_task: dict[str, Any]) -> bool:
-        """Give a task to an idle collector; False when there is none. Does not wait for it to begin."""
+        """Assign a task to an idle collector without waiting for its start; return False if none is idle."""
         return self._send("collector", collector_task)
 
     def send_learner_task(self, learner_task: dict[str, Any]) -> bool:
-        """Give a task to an idle learner; False when there is none. Does not wait for it to begin."""
+        """Assign a task to an idle learner without waiting for its start; return False if none is idle."""
         return self._send("learner", learner_task)
 
     def _send(self, kind: str, task: dict[str, Any]) -> bool:
@@ -251,11 +252,11 @@ class CommCoordinator:
         return False
 
     def _back(self, session: Session, usable: bool) -> None:
-        """The worker has no more tasks, or is lost."""
+        """Record that the worker has no more tasks, or is lost."""
         name, role = session.holder.worker, session.role
         link = self._links.get(name)
         if link is not None and link.holder != session.holder:
-            return  # another life has its place, and said itself what it does
+            return  # another incarnation took its place and reported its own state
         reason = self._ledger.quarantine_of(session.holder)
         if link is not None and reason is not None:
             self._logger.error("%s is quarantined and gets no more tasks: %s", name, reason)
@@ -265,12 +266,12 @@ class CommCoordinator:
             self._resource_manager.delete(role, name)
             if link is not None:
                 self._links.leave(link)
-                link.close()  # it comes again by itself, if it lives
+                link.close()  # a live worker reconnects by itself
             return
         self._resource_manager.update(role, name, session.task.get("resource_info") or {})
 
 
 def _addresses(workers: Mapping[str, Sequence[Any]] | None) -> list[tuple[str, str, int]]:
-    """``(id, host, port)`` of ``{key: [id, host, port]}``; entries without a port announce themselves."""
+    """Return ``(id, host, port)`` of each entry ``{key: [id, host, port]}``; entries without a port are skipped."""
     entries = [tuple(entry) for entry in (workers or {}).values()]
     return [(str(name), str(host), int(port)) for name, host, port in entries if port not in (None, 0, "auto")]

@@ -1,4 +1,4 @@
-"""The coordinator of the parallel mode: it decides who does what, and knows which data there is."""
+"""Coordinator of the parallel mode: assigns tasks to workers and indexes the collected data."""
 
 import logging
 import time
@@ -26,52 +26,53 @@ log = logging.getLogger(__name__)
 
 
 class Coordinator(Configurable):
-    """Gets tasks from a commander, gives them to workers, keeps the replay buffers, and ends the run.
+    """Receives tasks from a commander, assigns them to workers, keeps the replay buffers, and ends the run.
 
-    Its parts: the :class:`~ding.worker.coordinator.tasks.dispatcher.Dispatcher` (one thread produces and hands out
-    tasks), the :class:`~ding.worker.coordinator.comm_coordinator.CommCoordinator` (per task, a thread talks to its
-    worker and calls the ``deal_with_*`` methods), the
-    :class:`~ding.worker.coordinator.buffer_manager.BufferManager`, and, written to the journal, the
-    :class:`~ding.worker.coordinator.tasks.ledger.TaskLedger` and the commander, which is called under one lock.
+    Consists of :class:`~ding.worker.coordinator.tasks.dispatcher.Dispatcher` (one thread that creates and assigns
+    tasks), :class:`~ding.worker.coordinator.comm_coordinator.CommCoordinator` (one thread per task that communicates
+    with its worker and calls the ``deal_with_*`` methods),
+    :class:`~ding.worker.coordinator.buffer_manager.BufferManager`, and two journaled parts:
+    :class:`~ding.worker.coordinator.tasks.ledger.TaskLedger`, and the commander, which is called under one lock.
 
     Args:
-        cfg: compiled parallel config: ``main`` and ``system.coordinator``.
-        commander, hub, data_plane, journal: for tests and other backends; by default made from the config.
-        evaluated: called with the ``last_evaluation`` of the commander's status after each evaluation.
-        clock: seconds, never going backwards.
-        shards: gets the shards of a replay buffer; None: they are objects of this process.
+        cfg: Compiled parallel config: ``main`` and ``system.coordinator``.
+        commander, hub, data_plane, journal: Replacements for tests and other backends; by default built from the
+            config.
+        evaluated: Called after each evaluation with ``last_evaluation`` of the commander's status.
+        clock: Monotonic clock, in seconds.
+        shards: Provides the shards of a replay buffer; ``None``: shards in this process.
 
-    What must survive lies in the journal ``system.coordinator.journal`` (``''``: nothing survives). A coordinator that
-    is made with the journal of an earlier one goes on with its tasks and data.
+    Persistent state is stored in the journal ``system.coordinator.journal`` (``''``: none). A coordinator that is
+    created with the journal of an earlier one continues its tasks and keeps its data.
     """
 
     config: ClassVar[dict[str, Any]] = {
         # (float) Seconds that a task waits for a worker before it is dropped.
         "collector_task_timeout": 30,
         "learner_task_timeout": 600,
-        # Where a Kubernetes operator starts workers: system_addr, api_version, init_replicas_request, ...
+        # Kubernetes operator that starts workers: system_addr, api_version, init_replicas_request, ...
         "operator_server": {},
         # (float) Seconds after which a silent worker loses its task.
         "lease_s": 10.0,
-        # (float) Seconds that a worker waits for something to say.
+        # (float) Maximum time of a long poll, in seconds.
         "long_poll_s": 1.0,
-        # (float) Seconds that a worker may take to begin or end a task.
+        # (float) Seconds that a worker may take to start or end a task.
         "start_timeout_s": 120.0,
-        # (float) Seconds to wait for workers whose address is in the config.
+        # (float) Seconds to wait for the workers whose addresses are in the config.
         "connect_timeout_s": 120.0,
-        # (float) Seconds without collectors, without learners or without progress after which there is an alarm, and
-        # after which the run ends. 0: never.
+        # (float) Seconds without collectors, without learners or without progress until an alarm, and until the run
+        # ends. 0: never.
         "stall_alarm_s": 60.0,
         "stall_end_s": 1200.0,
-        # (int) Failures of a task in a row that end the run.
+        # (int) Number of consecutive failures of a task that ends the run.
         "max_task_failures": 3,
-        # (str) File of the journal.
+        # (str) Path of the journal.
         "journal": "",
-        # (str) Type of the planes, and where the data is; consumed chunks there are deleted. '': they are left alone.
+        # (str) Type of the planes, and location of the data; consumed chunks are deleted there. '': they are kept.
         "planes": "file",
         "path_data": "",
-        # (int) Bytes that the buffers hold of one worker: what is more pushes out its own oldest rows. 'auto': half of
-        # the file system of path_data. 0: no bound.
+        # (int) Maximum bytes that the buffers hold per worker; beyond it, its oldest rows are dropped. 'auto': half of
+        # the file system of path_data. 0: unlimited.
         "max_worker_bytes": "auto",
     }
 
@@ -118,11 +119,11 @@ class Coordinator(Configurable):
         self._error: Exception | None = None
 
     def start(self) -> None:
-        """Go on where the journal ends, connect to the workers, and hand out tasks.
+        """Restore the state of the journal, connect to the workers, and assign tasks.
 
         Raises:
-            WorkersMissing: configured workers cannot be reached.
-            JournalError: the journal is damaged.
+            WorkersMissing: Configured workers cannot be reached.
+            JournalError: The journal is damaged.
         """
         self._restore()
         self._interaction.start()
@@ -130,7 +131,7 @@ class Coordinator(Configurable):
         self.info("the coordinator runs")
 
     def close(self) -> None:
-        """End all tasks, close all buffers, stop listening. May be called again; returns after about 10 s at most."""
+        """End all tasks, close all buffers, and stop listening, within about 10 s. May be called repeatedly."""
         if self._closed:
             return
         self._closed = True
@@ -148,7 +149,7 @@ class Coordinator(Configurable):
         self.info("the coordinator is closed")
 
     def drop_worker(self, name: str, role: str, reason: str) -> None:
-        """Report that a worker has ended for good: its task goes back to the queue now, not after its lease."""
+        """Report that a worker has ended for good: its task returns to the queue without waiting for the lease."""
         self._interaction.drop_worker(name, role, reason)
 
     def __del__(self) -> None:
@@ -162,7 +163,7 @@ class Coordinator(Configurable):
         self._ledger.restore(state)
         self._buffers.restore(state)
         live = [record for record in state.tasks if not record.phase.final]
-        # The one before was killed after it ended a learner's task and before it closed the buffer.
+        # The previous coordinator was killed between ending a learner's task and closing its buffer.
         for buffer_id in set(state.buffers) - {one.body["buffer_id"] for one in live if one.kind == "learner"}:
             self._buffers.shut(buffer_id)
         for record in live:
@@ -171,25 +172,25 @@ class Coordinator(Configurable):
         self.info(f"goes on with {len(live)} tasks and {len(state.chunks)} chunks of an earlier coordinator")
 
     def workers_changed(self) -> None:
-        """Look again at what there is to hand out; workers or tasks have changed."""
+        """Wake the dispatcher after a change of workers or tasks."""
         self._dispatcher.wake()
 
     def broken(self, error: Exception) -> None:
-        """Stop the run: what failed here, no worker can mend."""
+        """Stop the run because of an error that no worker can repair."""
         log.error("the run is stopped: %s", error, exc_info=not isinstance(error, TaskGaveUp))
         self.error(f"the run is stopped: {error}")
         self._error = error
         self._command.over = True
 
-    # ------------------------------------------------------------------ what collectors say
+    # ------------------------------------------------------------------ reports of collectors
 
     def deal_with_collector_send_data(self, task_id: str, buffer_id: str, data_id: str, data: dict[str, Any]) -> None:
-        """Take one meta dict (the classic form). Of an unknown task or buffer it is logged and dropped."""
+        """Take one meta dict (classic form). For an unknown task or buffer it is logged and dropped."""
         if task_id not in self._dispatcher.open or not self._buffers.push(buffer_id, data):
             self.error(f"data {data_id} is for task {task_id} and buffer {buffer_id}, which are not both open; dropped")
 
     def deal_with_collector_judge_finish(self, task_id: str, data: dict[str, Any]) -> bool:
-        """Whether a collector is done; False for an unknown task."""
+        """Return whether a collector is done; False for an unknown task."""
         if task_id not in self._dispatcher.open:
             self.error(f"a collector reports for task {task_id}, which is not open")
             return False
@@ -197,13 +198,13 @@ class Coordinator(Configurable):
             return bool(self._command.commander.judge_collector_finish(task_id, data))
 
     def deal_with_collector_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
-        """A collector ended its task."""
+        """Record the end of a collector's task."""
         if not self._leave(task_id):
             return
         with self._command.lock:
             converged = bool(self._command.commander.finish_collector_task(task_id, finished_task))
             if finished_task.get("eval_flag"):
-                # Before the commander hands out the next evaluation, and before the run is over.
+                # Before the commander creates the next evaluation, and before the run ends.
                 self._evaluated(self._command.commander.status().get("last_evaluation") or {})
             self._command.over = self._command.over or converged
             self._command.save()
@@ -212,20 +213,20 @@ class Coordinator(Configurable):
         self.workers_changed()
 
     def deal_with_increase_collector(self) -> None:
-        """One collector more than the config says."""
+        """Add one collector to the configured number."""
         with self._command.lock:
             self._command.commander.increase_collector_task_space()
         self.workers_changed()
 
     def deal_with_decrease_collector(self) -> None:
-        """One collector less."""
+        """Remove one collector from the configured number."""
         with self._command.lock:
             self._command.commander.decrease_collector_task_space()
 
     def scale(self, collectors: int) -> dict[str, int]:
-        """Work with so many collectors from now on, also after a restart: as many more or fewer tasks at a time.
+        """Set the number of collectors and adapt the number of concurrent tasks. The number persists across restarts.
 
-        Whoever starts the collectors finds the number in the status.
+        The process that starts collectors reads the number from the status.
 
         Returns:
             ``{'before', 'collectors'}``.
@@ -238,7 +239,7 @@ class Coordinator(Configurable):
         self.workers_changed()
         return {"before": before, "collectors": collectors}
 
-    # ------------------------------------------------------------------ what learners say
+    # ------------------------------------------------------------------ reports of learners
 
     def _check_task(self, task_id: str) -> None:
         if task_id not in self._dispatcher.open:
@@ -247,10 +248,10 @@ class Coordinator(Configurable):
     def deal_with_learner_get_data(
         self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int
     ) -> list[Any] | None:
-        """A batch as a list of meta dicts (the classic form); ``None`` when there is too little.
+        """Return a batch as a list of meta dicts (classic form), or ``None`` if there are too few.
 
         Raises:
-            RuntimeError: unknown task.
+            RuntimeError: The task is unknown.
         """
         self._check_task(task_id)
         buffer = self._buffers.buffers.get(buffer_id)
@@ -261,10 +262,10 @@ class Coordinator(Configurable):
         return None if sampled is None else list(sampled)
 
     def deal_with_learner_send_info(self, task_id: str, buffer_id: str, info: dict[str, Any]) -> None:
-        """What one train iteration brought: priorities for the buffer, the rest for the commander.
+        """Process the info of a train iteration: priorities go to the buffer, the rest to the commander.
 
         Raises:
-            RuntimeError: unknown task.
+            RuntimeError: The task is unknown.
         """
         self._check_task(task_id)
         buffer = self._buffers.buffers.get(buffer_id)
@@ -278,17 +279,17 @@ class Coordinator(Configurable):
                 self._command.save()
 
     def deal_with_learner_judge_finish(self, task_id: str, info: dict[str, Any]) -> bool:
-        """Whether a learner is done.
+        """Return whether a learner is done.
 
         Raises:
-            RuntimeError: unknown task.
+            RuntimeError: The task is unknown.
         """
         self._check_task(task_id)
         with self._command.lock:
             return bool(self._command.commander.judge_learner_finish(task_id, info))
 
     def deal_with_learner_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
-        """A learner ended its task: the buffer that the commander names is closed."""
+        """Record the end of a learner's task, and close the buffer that the commander names."""
         if not self._leave(task_id):
             return
         with self._command.lock:
@@ -299,17 +300,17 @@ class Coordinator(Configurable):
         self.workers_changed()
 
     def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
-        """A learner published a version of its policy."""
+        """Record a published policy version."""
         self._command.policy_versions[task["policy_id"]] = version
 
     def newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
-        """Newest versions of the policies that a collector plays."""
+        """Return the newest versions of the policies that a collector plays."""
         paths = (task.get("collector_cfg") or {}).get("policy_update_path") or []
         paths = [paths] if isinstance(paths, str) else paths
         return {path: self._command.policy_versions[path] for path in paths if path in self._command.policy_versions}
 
     def _leave(self, task_id: str) -> bool:
-        """Strike a finished task off; False when it is not open."""
+        """Remove a finished task; return False if it is not open."""
         known = self._dispatcher.open.pop(task_id, None) is not None
         if not known:
             self.error(f"task {task_id} was reported as finished, but is not open")
@@ -319,26 +320,26 @@ class Coordinator(Configurable):
 
     @property
     def system_shutdown_flag(self) -> bool:
-        """Whether the run is over: converged, or failed (then :attr:`exception` says why)."""
+        """Whether the run has ended: converged, or failed (see :attr:`exception`)."""
         return self._command.over
 
     @property
     def exception(self) -> Exception | None:
-        """Why the run failed, with the traceback of the worker in its text."""
+        """Error that ended the run; its text includes the traceback of the worker."""
         return self._error
 
     @property
     def buffers(self) -> BufferManager:
-        """The replay buffers."""
+        """Replay buffers."""
         return self._buffers
 
     @property
     def open_tasks(self) -> list[str]:
-        """Ids of the tasks that are not over."""
+        """Ids of the open tasks."""
         return list(self._dispatcher.open)
 
     def status(self) -> dict[str, Any]:
-        """A snapshot that JSON can hold: workers, tasks, buffers, counters."""
+        """Return a JSON-serialisable snapshot of workers, tasks, buffers and counters."""
         buffers = self._buffers.status()
         return {
             "exp_name": self._exp_name,
@@ -352,11 +353,11 @@ class Coordinator(Configurable):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: what must survive lies in the journal."""
+        """Return an empty dict: persistent state is stored in the journal."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing, see :meth:`state_dict`."""
+        """Do nothing, see :meth:`state_dict`."""
 
     def info(self, s: str) -> None:
         """Log a line."""

@@ -1,33 +1,33 @@
-"""What goes wrong at a coordinator.
+"""Exceptions of a coordinator.
 
 ::
 
     CoordinatorError (Exception)
-    ├── TaskStateError (ValueError)       a task cannot go where it is sent
-    ├── TaskGaveUp                        a task failed too often; holds the traceback of the worker
-    ├── WorkerLost                        a worker does not answer, or is not the one it was
-    ├── WorkerTaskFailed                  a worker answered that a task failed
-    ├── WorkersMissing                    too few workers came in time
-    ├── JournalError                      the journal cannot be read or written, or belongs to another version
-    └── OperatorError                     the operator server cannot be reached, or refused
+    ├── TaskStateError (ValueError)       operation that is invalid in the phase of a task
+    ├── TaskGaveUp                        task that failed too often; holds the traceback of the worker
+    ├── WorkerLost                        worker that does not answer, or was replaced by another process
+    ├── WorkerTaskFailed                  worker that reported the failure of a task
+    ├── WorkersMissing                    too few workers connected in time
+    ├── JournalError                      journal that cannot be read or written, or has another version
+    └── OperatorError                     operator server that cannot be reached, or refused a request
 """
 
 
 class CoordinatorError(Exception):
-    """Root of this tree."""
+    """Base class of all coordinator errors."""
 
 
 class TaskStateError(CoordinatorError, ValueError):
-    """What is asked for does not fit the phase of the task: a mistake of the caller."""
+    """The operation is invalid in the phase of the task: an error of the caller."""
 
 
 class TaskGaveUp(CoordinatorError):
     """A task failed too often.
 
     Args:
-        task_id: the task.
-        failures: how often it failed without progress in between.
-        detail: what the last worker said, usually a traceback.
+        task_id: Id of the task.
+        failures: Number of failures without progress in between.
+        detail: Report of the last worker, usually a traceback.
     """
 
     def __init__(self, task_id: str, failures: int, detail: str) -> None:
@@ -42,7 +42,7 @@ class WorkerLost(CoordinatorError):
 
 
 class WorkerTaskFailed(CoordinatorError):
-    """A worker answered that a task failed; ``result`` is what it sent along."""
+    """A worker reported that a task failed; ``result`` is the result it sent."""
 
     def __init__(self, message: str, result: object = None) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class WorkerTaskFailed(CoordinatorError):
 
 
 class WorkersMissing(CoordinatorError):
-    """Too few workers were there before the deadline; the message names those that are missing."""
+    """Too few workers connected before the deadline; the message names the missing ones."""
 
 
 class JournalError(CoordinatorError):
@@ -58,4 +58,4 @@ class JournalError(CoordinatorError):
 
 
 class OperatorError(CoordinatorError):
-    """The operator server cannot be reached, or refused what was asked."""
+    """The operator server cannot be reached, or refused a request."""

@@ -1,4 +1,4 @@
-"""The workers of a coordinator, over ``ding.interaction``."""
+"""Connections of a coordinator to its workers, over ``ding.interaction``."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 _LONGEST_ERROR = 4000
 _ROLES = ("collector", "learner")
-# Keys of the coordinator's config that go to the master as they are.
+# Keys of the coordinator's config that are passed to the master unchanged.
 _MASTER_KEYS = (
     "heartbeat_tolerance", "heartbeat_check_span", "request_retries", "request_retry_waiting", "channel", "my_address",
     "run_token", "transport", "tls", "max_body_bytes", "status",
@@ -26,7 +26,7 @@ _MASTER_KEYS = (
 
 
 class MasterLink:
-    """A :class:`~ding.worker.coordinator.protocols.WorkerLink` over a connection of a master."""
+    """:class:`~ding.worker.coordinator.protocols.WorkerLink` over a connection of a master."""
 
     def __init__(self, connection: Connection, name: str, role: str) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class MasterLink:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection stands."""
+        """Whether the connection is open."""
         return self._connection.is_connected
 
     def call(self, data: Mapping[str, Any], timeout_s: float) -> Json:
@@ -62,15 +62,15 @@ class MasterLink:
             log.info("%s did not take the disconnection: %s", self.name, error)
 
     def is_over(self, connection: Connection) -> bool:
-        """Whether this is the link of that connection."""
+        """Return whether this link uses the given connection."""
         return connection is self._connection
 
 
 class MasterHub(Master):
-    """A :class:`~ding.worker.coordinator.protocols.WorkerHub`: a master that connects back to workers that enrol.
+    """:class:`~ding.worker.coordinator.protocols.WorkerHub` as a master that connects back to workers that enrol.
 
     Args:
-        cfg: config of the coordinator: ``host``, ``port``, ``lease_s`` and what a ``Master`` takes.
+        cfg: Config of the coordinator: ``host``, ``port``, ``lease_s`` and further arguments of ``Master``.
     """
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
@@ -105,7 +105,7 @@ class MasterHub(Master):
             raise WorkerLost(f"{name} at {host}:{port} cannot be connected: {error}") from error
         link = MasterLink(connection, name, role)
         with self._links_lock:
-            # One that was lost at once may have a successor here.
+            # A link that was lost at once may have been replaced already.
             if link.alive:
                 self._links[name] = link
         return link
@@ -137,7 +137,7 @@ class MasterHub(Master):
 
 
 def _describe_failure(result: object, message: str) -> str:
-    """The reason of a failure: the traceback of the worker if it sent one."""
+    """Return the reason of a failure: the traceback of the worker if it sent one."""
     if isinstance(result, Mapping):
         exception = result.get("exception")
         if isinstance(exception, Mapping) and exception.get("traceback"):

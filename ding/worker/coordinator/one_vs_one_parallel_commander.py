@@ -1,4 +1,4 @@
-"""The commander for self-play: one player learns, and plays itself and its former selves."""
+"""Commander for self-play: one player learns from games against itself and its snapshots."""
 
 import copy
 import os
@@ -22,23 +22,24 @@ _WIN_RATE_TO_PASS = 0.7
 class OneVsOneCommander(SoloCommander):
     """Trains the first active player of a league.
 
-    Collectors get two policies; evaluations are played against an opponent of the env (``env.eval_opponent``). The run
-    ends when an evaluation reaches ``env.stop_value``, is won, and there is no harder opponent.
+    Collectors receive two policies; evaluations are played against a built-in opponent of the env
+    (``env.eval_opponent``). The run ends once an evaluation against the hardest opponent is won and reaches
+    ``env.stop_value``.
 
     Args:
-        cfg: the main config; ``policy.other.commander.league`` is merged over the default of its league type, and
+        cfg: Main config; ``policy.other.commander.league`` is merged over the default of its league type, and
             ``path_policy`` is the folder of the weights.
-        clock: seconds, never going backwards.
+        clock: Monotonic clock, in seconds.
     """
 
     config: ClassVar[dict[str, Any]] = {
-        # (int) Tasks of each kind at a time.
+        # (int) Number of concurrent tasks of each kind.
         "collector_task_space": 2,
         "learner_task_space": 1,
         # (float) Seconds between the end of an evaluation and the start of the next one.
         "eval_interval": 60,
         "league": {},
-        # (str) Folder of the weights (or their common name, where they are kept in memory).
+        # (str) Folder of the weights (or their common name, for weights in memory).
         "path_policy": ".",
         # (str) Type of the planes: 'file' or 'inproc'.
         "weights": "file",
@@ -53,14 +54,14 @@ class OneVsOneCommander(SoloCommander):
         self._league = create_league(league, self._snapshot_weights)
         self._active_player = self._league.only_learning_player()
         self._current_player_id: dict[str, list[str]] = {}
-        # Task of an evaluation -> the opponent of the env in it.
+        # Evaluation task -> opponent of the env.
         self._eval_opponents: dict[str, str] = {}
         self._last_opponent: str | None = None
         super().__init__(cfg, clock)
 
     @property
     def league(self) -> BaseLeague:
-        """The players and their games."""
+        """League with the players and their games."""
         return self._league
 
     def _forget_learner(self) -> None:
@@ -112,7 +113,7 @@ class OneVsOneCommander(SoloCommander):
             self._eval_is_over(task_id)
             opponent = self._eval_opponents.pop(task_id, self._last_opponent)
             if opponent != self._last_opponent:
-                # Returns against different opponents are not comparable; the later one is the harder one.
+                # Returns against different opponents are not comparable; the later opponent is harder.
                 self._best_return, self._last_opponent = None, opponent
             self._report("evaluator", finished_task if opponent is None else {**finished_task, "opponent": opponent})
             return self._judge_evaluation(finished_task)
@@ -136,16 +137,16 @@ class OneVsOneCommander(SoloCommander):
         self._eval_opponents.pop(task.get("task_id", ""), None)
 
     def update_learner_info(self, task_id: str, info: dict[str, Any]) -> bool:
-        """Returns True when a snapshot of the player was made: a restarted coordinator must know it."""
+        """Return True after a snapshot of the player, which a restarted coordinator must know."""
         super().update_learner_info(task_id, info)
         player_id = self._active_player.player_id
         self._league.update_active_player({"player_id": player_id, "train_iteration": info.get("learner_step", 0)})
         return self._league.judge_snapshot(player_id)
 
     def _snapshot_weights(self, source: str, target: str) -> None:
-        """Copy the newest weights of a player to those of a snapshot, through the weight plane."""
+        """Copy the newest weights of a player to a snapshot, through the weight plane."""
         planes = open_planes(self._weights, "", self._path_policy)
-        # The planes know weights by their names in the folder.
+        # The planes identify weights by their names in the folder.
         source, target = os.path.basename(source), os.path.basename(target)
         weights = planes.weights(source).fetch()
         if weights is None:
@@ -164,13 +165,13 @@ class OneVsOneCommander(SoloCommander):
         if state:
             self._league.load_state_dict(state["league"])
             self._current_player_id = dict(state["players"])
-            opponents = state.get("opponents") or {"of_tasks": {}, "last": None}  # older states have none
+            opponents = state.get("opponents") or {"of_tasks": {}, "last": None}  # missing in older states
             self._eval_opponents, self._last_opponent = dict(opponents["of_tasks"]), opponents["last"]
 
     def status(self) -> dict[str, Any]:
         return {
             **super().status(),
-            # So many samples come from a step when the player plays itself.
+            # Number of samples per step if the player plays itself.
             "samples_per_step": 2,
             "ratings": {player.player_id: player.rating.mu for player in self._league.payoff.players},
         }

@@ -1,4 +1,4 @@
-"""The client of a Kubernetes operator, which starts and ends workers."""
+"""Client of a Kubernetes operator, which starts and stops workers."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _TIMEOUT_S = 10.0
 
 
 class OperatorAnswer(NamedTuple):
-    """What the operator says: ``success``, ``code`` (0: fine), a sentence, and data."""
+    """Answer of the operator: ``success``, ``code`` (0: OK), a message, and data."""
 
     success: bool
     code: int
@@ -25,23 +25,24 @@ class OperatorAnswer(NamedTuple):
 
 
 class _Body(AnswerBody):
-    """An answer of the operator; other fields are not looked at."""
+    """Answer of the operator; other fields are ignored."""
 
     success: bool = False
     code: int = -1
 
 
 class OperatorServer:
-    """Asks an operator for workers ("replicas"), on behalf of this pod.
+    """Requests workers ("replicas") from an operator on behalf of this pod.
 
     Args:
-        host, port: address of the operator; ``KUBERNETES_SERVER_URL`` holds it within a pod.
-        api_version: first part of the path.
-        https: whether to talk over TLS.
-        namespace, name: of this pod; by default ``KUBERNETES_POD_NAMESPACE`` and ``KUBERNETES_POD_NAME``.
+        host, port: Address of the operator; within a pod, ``KUBERNETES_SERVER_URL`` holds it.
+        api_version: First part of the path.
+        https: Use TLS.
+        namespace, name: Namespace and name of this pod; by default ``KUBERNETES_POD_NAMESPACE`` and
+            ``KUBERNETES_POD_NAME``.
 
     Raises:
-        OperatorError: (of the requests) the operator does not answer, or not in its protocol.
+        OperatorError: (by requests) The operator does not answer, or violates the protocol.
     """
 
     def __init__(
@@ -67,19 +68,19 @@ class OperatorServer:
         return self._api_version
 
     def set_worker_type(self, worker_type: str) -> None:
-        """Say whether a coordinator or an aggregator asks."""
+        """Set the type of the requesting process: coordinator or aggregator."""
         if worker_type not in _WORKER_TYPES:
             raise ValueError(f"unknown worker type {worker_type!r}.{did_you_mean(worker_type, _WORKER_TYPES)}")
         self._worker_type = worker_type
 
     def get_replicas(self, name: str | None = None) -> OperatorAnswer:
-        """Addresses of the workers: ``data = {'collectors': ['host:port', ...], 'learners': [...]}``."""
+        """Return the addresses of the workers: ``data = {'collectors': ['host:port', ...], 'learners': [...]}``."""
         params = {"namespace": self._namespace}
         params.update({self._worker_type: self._name} if name is None else {"name": name})
         return self._request("GET", "/replicas", params=params)
 
     def post_replicas(self, data: Mapping[str, Any]) -> OperatorAnswer:
-        """Ask for workers: ``data`` holds ``collectors`` and ``learners`` with ``replicas``, ``cpu``, ``gpu``, ..."""
+        """Request workers: ``data`` holds ``collectors`` and ``learners`` with ``replicas``, ``cpu``, ``gpu``, ..."""
         return self._request("POST", "/replicas", body={**data, **self._who()})
 
     def post_replicas_failed(self, collectors: Sequence[str] = (), learners: Sequence[str] = ()) -> OperatorAnswer:
@@ -88,7 +89,7 @@ class OperatorServer:
         return self._request("POST", "/replicas/failed", body=body)
 
     def delete_replicas(self, n_collectors: int = 0, n_learners: int = 0) -> OperatorAnswer:
-        """Give workers back."""
+        """Release workers."""
         body = {**self._who(), "collectors": {"replicas": n_collectors}, "learners": {"replicas": n_learners}}
         return self._request("DELETE", "/replicas", body=body)
 
@@ -113,13 +114,13 @@ class OperatorServer:
 
 
 def server_of(address: str, api_version: str = "v1alpha1", **options: Any) -> OperatorServer:
-    """The client of the operator at ``address``: ``host``, ``host:port`` or a URL.
+    """Return the client of the operator at ``address``: ``host``, ``host:port`` or a URL.
 
     Args:
-        options: further arguments of :class:`OperatorServer`.
+        options: Further arguments of :class:`OperatorServer`.
 
     Raises:
-        ValueError: this is no address.
+        ValueError: ``address`` is not a valid address.
     """
     try:
         host, port, https, path = split_http_address(address)

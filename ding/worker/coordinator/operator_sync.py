@@ -1,4 +1,4 @@
-"""Connects to workers whose addresses are known: from the config, or from an operator that starts and ends them."""
+"""Connections to workers with known addresses: from the config, or from an operator that starts and stops them."""
 
 import logging
 import threading
@@ -15,19 +15,19 @@ _CONNECT_PAUSE_S = 0.2
 
 
 class Connects(Protocol):
-    """What has connections to workers: a ``CommCoordinator``, or a learner aggregator."""
+    """Object with connections to workers: a ``CommCoordinator`` or a learner aggregator."""
 
     def connect_worker(self, name: str, role: str, host: str, port: int) -> bool:
-        """Connect to a worker; returns whether it answered."""
+        """Connect to a worker; return whether it answered."""
 
     def drop_worker(self, name: str, role: str, reason: str) -> None:
-        """Forget a worker that will not come back."""
+        """Remove a worker that will not return."""
 
 
 def connect_until(
     connects: Connects, worker: tuple[str, str, str, int], closing: threading.Event, deadline: float
 ) -> bool:
-    """Connect to a worker (name, role, host, port), again and again until ``deadline`` (of ``time.monotonic()``)."""
+    """Retry to connect to a worker (name, role, host, port) until ``deadline`` (of ``time.monotonic()``)."""
     while not closing.is_set():
         if connects.connect_worker(*worker):
             return True
@@ -38,16 +38,16 @@ def connect_until(
 
 
 class OperatorSync:
-    """Asks the operator for workers, connects to those it names, and drops those it no longer names.
+    """Requests workers from the operator, connects to those it lists, and drops those it no longer lists.
 
     Args:
         cfg: ``system_addr`` (``host:port`` or a URL), ``api_version``, ``init_replicas_request``,
             ``collector_target_num`` and ``learner_target_num``.
-        comm: connects and drops.
-        callbacks: hear of collectors that are added or end.
-        logger: text logger.
-        server: the client, by default made from ``cfg``.
-        roles: which workers are wanted; others of the list are not looked at.
+        comm: Connects to and drops workers.
+        callbacks: Notified when collectors are added or removed.
+        logger: Text logger.
+        server: Client of the operator; by default created from ``cfg``.
+        roles: Roles of the required workers; other workers of the list are ignored.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class OperatorSync:
         self._thread = threading.Thread(target=self._run, name="operator-sync", daemon=True)
 
     def start(self, deadline: float) -> None:
-        """Ask for workers, and wait until as many as wanted are there.
+        """Request workers, and wait for the required number.
 
         Args:
-            deadline: of ``time.monotonic()``.
+            deadline: Time limit, of ``time.monotonic()``.
 
         Raises:
-            WorkersMissing: there were too few at the deadline.
+            WorkersMissing: There were too few workers at the deadline.
         """
         request = self._cfg.get("init_replicas_request")
         while request and not self._try(lambda: self._server.post_replicas(request)):
@@ -92,7 +92,7 @@ class OperatorSync:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop; waits for a look that is under way."""
+        """Stop, after a running update has finished."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(2 * _LOOK_EVERY_S)
@@ -117,10 +117,10 @@ class OperatorSync:
         return True
 
     def look(self) -> None:
-        """Report what failed, and follow the list of the operator.
+        """Report failed workers, and synchronise with the operator's list.
 
         Raises:
-            OperatorError: it cannot be reached.
+            OperatorError: The operator cannot be reached.
         """
         if any(self._failed.values()):
             self._server.post_replicas_failed(
@@ -135,7 +135,7 @@ class OperatorSync:
             self._follow(role, names)
 
     def _lists(self, data: object) -> dict[str, set[str]]:
-        """The names of the workers, by role."""
+        """Return the names of the workers by role."""
         if data is not None and not isinstance(data, dict):
             raise OperatorError(f"expected lists of workers, got {type(data).__name__}")
         lists = {}
@@ -163,6 +163,6 @@ class OperatorSync:
 
 
 def _pod_of(name: str) -> str:
-    """``pod.service.namespace:port`` -> the name of the pod: all labels of the host but the last."""
+    """Return the pod name of ``pod.service.namespace:port``: all labels of the host but the last."""
     labels = name.rpartition(":")[0].split(".")
     return ".".join(labels[:-1]) if len(labels) > 1 else labels[0]

@@ -1,4 +1,4 @@
-"""The seams of a coordinator, as protocols: towards its workers, and between its talking and its deciding part.
+"""Protocols of a coordinator: towards its workers, and between its communication and its decisions.
 
 ==================================  ====================================  ==================================
 protocol                            implemented by                        used by
@@ -7,7 +7,7 @@ protocol                            implemented by                        used b
 :class:`WorkerHub`                  ``MasterHub``                         ``CommCoordinator``, aggregator
 :class:`RunBuffers`                 ``BufferManager``                     sessions
 :class:`CoordinatorCallbacks`       ``Coordinator``, or functions by      sessions, ``CommCoordinator``,
-                                    name (:func:`callbacks_of`)           the sync with an operator
+                                    name (:func:`callbacks_of`)           the operator sync
 ==================================  ====================================  ==================================
 """
 
@@ -20,7 +20,7 @@ from ding.worker.coordinator.tasks.records import Holder
 
 
 class WorkerLink(Protocol):
-    """A connection to one life of a worker. ``call`` may be used by several threads."""
+    """Connection to one incarnation of a worker. ``call`` may be used by several threads."""
 
     name: str
     role: str
@@ -30,20 +30,20 @@ class WorkerLink(Protocol):
         """Send a task and wait for its result.
 
         Raises:
-            WorkerTaskFailed: the worker answered that the task failed.
-            WorkerLost: no answer in time, or the connection is lost. The worker may have done the task.
+            WorkerTaskFailed: The worker reported that the task failed.
+            WorkerLost: The answer did not arrive in time, or the connection is lost. The worker may have done the task.
         """
 
     @property
     def alive(self) -> bool:
-        """Whether the connection stands, as far as is known."""
+        """Whether the connection is open, as far as is known."""
 
     def close(self) -> None:
         """Disconnect; never raises."""
 
 
 class WorkerHub(Protocol):
-    """Makes connections."""
+    """Creates connections."""
 
     def start(
         self,
@@ -51,8 +51,10 @@ class WorkerHub(Protocol):
         disconnected: Callable[[WorkerLink], None],
         left: Callable[[WorkerLink], None] | None = None,
     ) -> None:
-        """Listen. ``connected`` is called with each worker that announced itself and was connected, ``disconnected``
-        with each one whose connection broke, ``left`` with each one that said that it ends. Any thread may call them.
+        """Listen for workers.
+
+        ``connected`` is called with each worker that enrolled and was connected, ``disconnected`` with each one whose
+        connection broke, and ``left`` with each one that signed off; any thread may call them.
         """
 
     def connect(self, name: str, role: str, host: str, port: int) -> WorkerLink:
@@ -63,49 +65,50 @@ class WorkerHub(Protocol):
 
 
 class RunBuffers(Protocol):
-    """The replay buffers of a run, as sessions use them. Each method may be called by any thread."""
+    """Replay buffers of a run, as used by sessions. Any thread may call the methods."""
 
     @property
     def rows_taken(self) -> int:
-        """Number of rows that were pushed since the start of the run."""
+        """Number of rows pushed since the start of the run."""
 
     def take(self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> int:
-        """Take chunks, each exactly once; returns the number (``seq``) up to which the worker may forget them."""
+        """Take chunks, each exactly once; return the number (``seq``) up to which the worker may drop them."""
 
     def sample(
         self, buffer_id: str, demand: Sequence[Mapping[str, int]], wait_s: float, closing: threading.Event
     ) -> list[dict[str, Any]]:
-        """Return batches, as many of ``demand`` as there are within ``wait_s``."""
+        """Return the batches of ``demand`` that are available within ``wait_s``."""
 
     def grant(
         self, task: Mapping[str, Any], holder: Holder, wait_s: float, closing: threading.Event
     ) -> dict[str, Any] | None:
-        """Return what the collector of an on-policy run may do, ``{'id', 'version', 'steps'}``, or ``{}`` when that is
-        nothing within ``wait_s``; ``None``: nothing holds this collector back.
+        """Return the grant of an on-policy run's collector, ``{'id', 'version', 'steps'}``.
+
+        ``{}``: no grant became available within ``wait_s``; ``None``: grants do not apply to this collector.
         """
 
     def leave(self, task: Mapping[str, Any], holder: Holder) -> None:
-        """The collector of this task has no more to send."""
+        """Record that the collector of this task has no more data."""
 
     def loaded(self, buffer_id: str, batch: int, broken: Sequence[str]) -> None:
-        """The learner has read all batches up to a number, and could not read the chunks ``broken``."""
+        """Record that the learner has read all batches up to a number and could not read the chunks ``broken``."""
 
     def discard(self, chunks: Sequence[str]) -> object:
-        """Delete those of these chunks that no buffer has."""
+        """Delete the given chunks unless a buffer holds them."""
 
     def wait_for_data(self, timeout_s: float) -> object:
         """Wait up to ``timeout_s`` seconds for data that a learner may sample."""
 
 
 class CoordinatorCallbacks(Protocol):
-    """What a ``CommCoordinator`` reports, and what it asks for while it attends to the workers.
+    """Reports and requests of a ``CommCoordinator``.
 
-    Each method may be called by any thread, and by several at once.
+    Any thread may call the methods, also concurrently.
     """
 
     @property
     def buffers(self) -> RunBuffers:
-        """Where chunks go to and batches come from."""
+        """Buffers that take chunks and provide batches."""
 
     # Collectors.
 
@@ -113,50 +116,50 @@ class CoordinatorCallbacks(Protocol):
         """Take the metadata of one trajectory segment (the form of DI-engine)."""
 
     def deal_with_collector_judge_finish(self, task_id: str, data: dict[str, Any]) -> bool:
-        """Whether a collector that reports ``data`` is done."""
+        """Return whether a collector that reports ``data`` is done."""
 
     def deal_with_collector_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
-        """A collector ended its task."""
+        """Record the end of a collector's task."""
 
     def deal_with_increase_collector(self) -> None:
-        """One collector more."""
+        """Add one collector."""
 
     def deal_with_decrease_collector(self) -> None:
-        """One collector less."""
+        """Remove one collector."""
 
     def newest_policy(self, task: Mapping[str, Any]) -> dict[str, int]:
-        """Newest versions of the policies that the collector of ``task`` plays."""
+        """Return the newest versions of the policies that the collector of ``task`` plays."""
 
     # Learners.
 
     def deal_with_learner_get_data(
         self, task_id: str, buffer_id: str, batch_size: int, cur_learner_iter: int
     ) -> list[Any] | None:
-        """A batch as a list of metadata (the form of DI-engine); ``None`` when there is too little."""
+        """Return a batch as a list of metadata (DI-engine's form), or ``None`` if there are too few."""
 
     def deal_with_learner_send_info(self, task_id: str, buffer_id: str, info: dict[str, Any]) -> None:
-        """What one train iteration brought."""
+        """Process the info of a train iteration."""
 
     def deal_with_learner_judge_finish(self, task_id: str, info: dict[str, Any]) -> bool:
-        """Whether a learner that reports ``info`` is done."""
+        """Return whether a learner that reports ``info`` is done."""
 
     def deal_with_learner_finish_task(self, task_id: str, finished_task: dict[str, Any]) -> None:
-        """A learner ended its task."""
+        """Record the end of a learner's task."""
 
     def deal_with_policy_version(self, task: Mapping[str, Any], version: int) -> None:
-        """A learner published a version of its policy."""
+        """Record a published policy version."""
 
     # All workers.
 
     def workers_changed(self) -> None:
-        """A worker was connected or disconnected, or ended its task."""
+        """Record that a worker connected, disconnected, or ended its task."""
 
     def broken(self, error: Exception) -> None:
-        """The own side failed (its commander, its journal), which no worker can mend."""
+        """Record a failure of the coordinator (its commander or journal), which no worker can repair."""
 
 
 class _NoBuffers:
-    """Stands for the buffers of callbacks that keep their data elsewhere: in the functions of DI-engine."""
+    """Placeholder for callbacks that keep their data in DI-engine's functions."""
 
     def take(self, task_id: str, buffer_id: str, holder: Holder, refs: Sequence[Mapping[str, Any]]) -> int:
         raise TypeError("these callbacks take no chunks: pass an object with the attribute 'buffers'")
@@ -183,7 +186,7 @@ class _NoBuffers:
 
 
 class _Functions:
-    """The callbacks as functions by name; those that DI-engine does not know have a default."""
+    """Callbacks from functions by name; functions that DI-engine lacks have a default."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self.buffers = _NoBuffers()
@@ -203,7 +206,7 @@ class _Functions:
 
 
 def callbacks_of(callbacks: CoordinatorCallbacks | Mapping[str, Callable[..., Any]]) -> CoordinatorCallbacks:
-    """``callbacks``: an object with the methods, or a mapping of their names to functions."""
+    """Return ``callbacks`` as an object: it is one already, or a mapping of method names to functions."""
     if isinstance(callbacks, Mapping):
         return cast("CoordinatorCallbacks", _Functions(callbacks))
     return callbacks

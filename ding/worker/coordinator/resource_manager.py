@@ -1,4 +1,4 @@
-"""Which workers there are, and which of them have nothing to do."""
+"""State of the workers: idle, busy or quarantined."""
 
 import enum
 import random
@@ -12,7 +12,7 @@ _KINDS = ("collector", "learner")
 
 
 class WorkerState(str, enum.Enum):
-    """What a worker does."""
+    """State of a worker."""
 
     IDLE = "idle"
     BUSY = "busy"
@@ -20,10 +20,10 @@ class WorkerState(str, enum.Enum):
 
 
 class NaiveResourceManager:
-    """Hands out idle workers at random. Thread-safe.
+    """Assigns idle workers at random. Thread-safe.
 
-    A worker is idle from ``update`` on, busy from ``assign_*`` on, and unknown after ``delete``. A quarantined one is
-    known, and gets nothing.
+    A worker is idle after ``update``, busy after ``assign_*``, and unknown after ``delete``. A quarantined worker is
+    known but is assigned no tasks.
     """
 
     def __init__(self) -> None:
@@ -31,15 +31,15 @@ class NaiveResourceManager:
         self._workers: dict[str, dict[str, tuple[WorkerState, dict[str, Any]]]] = {kind: {} for kind in _KINDS}
 
     def assign_collector(self, collector_task: dict[str, Any]) -> dict[str, Any] | None:
-        """``{'collector_id', 'resource_info'}`` of an idle collector, busy from now on; ``None``: none is idle."""
+        """Mark an idle collector busy and return its ``{'collector_id', 'resource_info'}``; ``None``: none is idle."""
         return self.assign("collector")
 
     def assign_learner(self, learner_task: dict[str, Any]) -> dict[str, Any] | None:
-        """``{'learner_id', 'resource_info'}`` of an idle learner, busy from now on; ``None``: none is idle."""
+        """Mark an idle learner busy and return its ``{'learner_id', 'resource_info'}``; ``None``: none is idle."""
         return self.assign("learner")
 
     def assign(self, name: str, avoid: Collection[str] = ()) -> dict[str, Any] | None:
-        """As :meth:`assign_collector`, by kind; workers to ``avoid`` only when no other one is idle."""
+        """Assign a worker of a kind; those in ``avoid`` only if no other one is idle."""
         with self._lock:
             workers = self._of(name)
             idle = [worker for worker, (state, _) in workers.items() if state is WorkerState.IDLE]
@@ -51,32 +51,32 @@ class NaiveResourceManager:
             return {f"{name}_id": worker, "resource_info": info}
 
     def have_assigned(self, name: str, worker_id: str) -> bool:
-        """Whether the worker is known and busy."""
+        """Return whether the worker is known and busy."""
         return self.state(name, worker_id) is WorkerState.BUSY
 
     def state(self, name: str, worker_id: str) -> WorkerState | None:
-        """State of a worker; ``None``: unknown."""
+        """Return the state of a worker; ``None``: unknown."""
         with self._lock:
             entry = self._of(name).get(worker_id)
             return None if entry is None else entry[0]
 
     def update(self, name: str, worker_id: str, resource_info: dict[str, Any], busy: bool = False) -> None:
-        """A worker is there (again) and has nothing to do, or goes on with what it did (``busy``)."""
+        """Register a worker as idle, or as busy with an earlier task (``busy``)."""
         with self._lock:
             self._of(name)[worker_id] = (WorkerState.BUSY if busy else WorkerState.IDLE, resource_info)
 
     def quarantine(self, name: str, worker_id: str) -> None:
-        """A worker is there and gets no more tasks."""
+        """Assign no more tasks to a worker."""
         with self._lock:
             self._of(name)[worker_id] = (WorkerState.QUARANTINED, {})
 
     def delete(self, name: str, worker_id: str) -> bool:
-        """Remove a worker. Returns whether it was known."""
+        """Remove a worker; return whether it was known."""
         with self._lock:
             return self._of(name).pop(worker_id, None) is not None
 
     def count(self, name: str, state: WorkerState | None = None) -> int:
-        """Number of workers of a kind, in a state or in any."""
+        """Return the number of workers of a kind, in one state or in any."""
         with self._lock:
             return sum(state in (None, one) for one, _ in self._of(name).values())
 

@@ -1,4 +1,4 @@
-"""The commander for one learner and its collectors."""
+"""Commander for one learner and its collectors."""
 
 import copy
 import time
@@ -18,12 +18,13 @@ _VALUES = (
 
 
 class CommanderLog:
-    """Text logs of collectors and evaluators, and tensorboard values of both.
+    """Text logs of collectors and evaluators, and their TensorBoard values.
 
-    Tags: ``<who>_iter/<value>`` (x: train iteration) and ``<who>_step/<value>`` (x: env steps of all collectors).
+    Tags: ``<who>_iter/<value>`` (x-axis: train iteration) and ``<who>_step/<value>`` (x-axis: env steps of all
+        collectors).
 
     Args:
-        exp_name: folder of the experiment.
+        exp_name: Experiment directory.
     """
 
     def __init__(self, exp_name: str) -> None:
@@ -37,12 +38,12 @@ class CommanderLog:
         self.last: dict[str, dict[str, Any]] = {}
 
     def report(self, who: str, finished_task: Mapping[str, Any], envstep: int) -> None:
-        """Write down a finished task. An ``opponent`` that it names is in :attr:`last`, too.
+        """Log a finished task. Its ``opponent``, if any, is stored in :attr:`last`.
 
         Args:
             who: ``collector`` or ``evaluator``.
-            finished_task: finish info of a collector.
-            envstep: env steps so far.
+            finished_task: Summary of a collector.
+            envstep: Env steps so far.
         """
         info = {**finished_task, "episode_count": finished_task.get("real_episode_count")}
         values = {name: float(info[name]) for name in _VALUES if isinstance(info.get(name), (int, float))}
@@ -59,26 +60,26 @@ class CommanderLog:
         write_scalars(self._writer, f"{who}_step/", values, envstep)
 
     def close(self) -> None:
-        """Bring the values to the disk."""
+        """Flush the values to disk."""
         self._writer.close()
 
 
 @COMMANDER_REGISTRY.register("solo")
 class SoloCommander(BaseCommander):
-    """One policy is trained on what all collectors collect with it; now and then a collector evaluates it.
+    """Trains one policy on the data of all collectors; a collector evaluates it at intervals.
 
-    The run ends when an evaluation reaches ``env.stop_value``.
+    The run ends once an evaluation reaches ``env.stop_value``.
 
     Args:
-        cfg: the main config.
-        clock: seconds, never going backwards.
+        cfg: Main config.
+        clock: Monotonic clock, in seconds.
     """
 
     config: ClassVar[dict[str, Any]] = {
-        # (int) Tasks of each kind at a time.
+        # (int) Number of concurrent tasks of each kind.
         "collector_task_space": 1,
         "learner_task_space": 1,
-        # (float) Seconds between the ends of an evaluation and the start of the next one.
+        # (float) Seconds between the end of an evaluation and the start of the next one.
         "eval_interval": 60,
     }
 
@@ -90,7 +91,7 @@ class SoloCommander(BaseCommander):
         self._collector_env_cfg = _env_cfg(cfg["env"], "collector_episode_num")
         self._evaluator_env_cfg = _env_cfg(cfg["env"], "evaluator_episode_num")
         if "seed" in cfg:
-            # Each evaluation plays the same episodes, whichever collector gets its task.
+            # Each evaluation plays the same episodes, whichever collector runs it.
             self._evaluator_env_cfg.setdefault("seed", cfg["seed"])
         self._policy = create_policy(copy.deepcopy(cfg["policy"]), enable_field=["command"]).command_mode
         self._log = CommanderLog(self._exp_name)
@@ -100,7 +101,7 @@ class SoloCommander(BaseCommander):
         self._forget_learner()
 
     def _forget_learner(self) -> None:
-        """There is no learner task: no policy to collect with, and the next one begins with an evaluation."""
+        """Reset after a learner task: there is no policy to collect with, and the next task starts with an evaluation."""
         self._current_policy_id: Any = None
         self._current_buffer_id: str | None = None
         self._learner_step: dict[str, Any] = {"learner_step": 0}
@@ -184,7 +185,7 @@ class SoloCommander(BaseCommander):
             self._evaluating = None
 
     def _judge(self, finished_task: Mapping[str, Any]) -> bool:
-        """Whether an evaluation ends the run."""
+        """Return whether an evaluation ends the run."""
         reached = finished_task.get("reward_mean")
         if reached is None or not finished_task.get("real_episode_count", 1):
             return False
@@ -214,7 +215,7 @@ class SoloCommander(BaseCommander):
         self._forget_learner()
 
     def update_learner_info(self, task_id: str, info: dict[str, Any]) -> bool | None:
-        # Only what settings depend on: an info also holds the priorities of a batch.
+        # Keep only the keys that settings depend on: an info also holds the priorities of a batch.
         self._learner_step = {"learner_step": info.get("learner_step", 0)}
         return None
 
@@ -258,7 +259,7 @@ class SoloCommander(BaseCommander):
 
 
 def _env_cfg(env: Mapping[str, Any], episode_key: str) -> EasyDict:
-    """An own copy of the env config for one kind of collector, with its number of episodes for the env manager."""
+    """Copy the env config for one kind of collector, with its number of episodes for the env manager."""
     own = copy.deepcopy(env)
     episodes = own.get(episode_key)
     for key in ("collector_episode_num", "evaluator_episode_num", "per_collector"):

@@ -1,4 +1,4 @@
-"""The connections to workers, by the names of the workers."""
+"""Connections to workers, by worker name."""
 
 import logging
 import threading
@@ -10,11 +10,11 @@ from ding.worker.coordinator.tasks.records import Holder
 
 
 class WorkerLinks:
-    """The workers that are connected; one connection per name, the newest. Thread-safe.
+    """Connected workers, with the newest connection per name. Thread-safe.
 
     Args:
-        hub: makes connections.
-        logger: text logger.
+        hub: Creates connections.
+        logger: Text logger.
     """
 
     def __init__(self, hub: WorkerHub, logger: logging.Logger) -> None:
@@ -24,7 +24,7 @@ class WorkerLinks:
         self._links: dict[str, WorkerLink] = {}
 
     def connect(self, name: str, role: str, host: str, port: int) -> WorkerLink | None:
-        """Connect to a worker at a known address; ``None`` when it does not answer. :meth:`enter` must follow."""
+        """Connect to a worker at a known address; ``None`` if it does not answer. :meth:`enter` must follow."""
         try:
             return self._hub.connect(name, role, host, port)
         except WorkerLost as error:
@@ -32,10 +32,10 @@ class WorkerLinks:
             return None
 
     def enter(self, link: WorkerLink) -> WorkerLink | None:
-        """A worker is connected; returns the connection that it had before.
+        """Register a connection and return the worker's previous one.
 
         Raises:
-            WorkerLost: the connection is over already; the worker may have a newer one, which stays.
+            WorkerLost: The connection is closed already; a newer connection of the worker is kept.
         """
         with self._changed:
             if not link.alive:
@@ -46,7 +46,7 @@ class WorkerLinks:
         return former
 
     def leave(self, link: WorkerLink) -> bool:
-        """A connection is over; returns False when the worker has another one, or none."""
+        """Remove a closed connection; return False if the worker has another one, or none."""
         with self._changed:
             if self._links.get(link.name) is not link:
                 return False
@@ -55,32 +55,32 @@ class WorkerLinks:
         return True
 
     def drop(self, name: str) -> WorkerLink | None:
-        """Forget the connection of a worker, and return it."""
+        """Remove the connection of a worker and return it."""
         with self._changed:
             link = self._links.pop(name, None)
             self._changed.notify_all()
         return link
 
     def get(self, name: str) -> WorkerLink | None:
-        """The connection of a worker."""
+        """Return the connection of a worker."""
         with self._changed:
             return self._links.get(name)
 
     def all(self) -> list[WorkerLink]:
-        """All connections."""
+        """Return all connections."""
         with self._changed:
             return list(self._links.values())
 
     def is_present(self, holder: Holder) -> bool:
-        """Whether the process of this life of a worker is connected, in this life or a later one."""
+        """Return whether the process of a holder is connected, possibly as a later incarnation."""
         return any(link.holder.process == holder.process for link in self.all())
 
     def wait_for(self, holds: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``holds()``, which is asked whenever a connection came or went; returns whether it does."""
+        """Wait until ``holds()``, evaluated after every change of the connections; return its value."""
         with self._changed:
             return self._changed.wait_for(holds, timeout_s)
 
     def wake(self) -> None:
-        """Have those who wait look again."""
+        """Make waiting threads evaluate their conditions."""
         with self._changed:
             self._changed.notify_all()

@@ -1,6 +1,6 @@
-"""The buffers of a coordinator, which know what data there is but hold none.
+"""Buffers of a coordinator, which index data but hold none.
 
-* ``admission``: which chunks of a worker are let in.
-* ``metadata_buffer``: which chunks are still needed; rows to draw from, for policies that learn from a replay buffer.
-* ``on_policy_buffer``: the rows of one version of a policy, for those that learn from its own data.
+* ``admission``: checks and quotas of incoming chunks.
+* ``metadata_buffer``: chunks in use and rows to sample, for policies that learn from a replay buffer.
+* ``on_policy_buffer``: rows of one policy version, for on-policy learning.
 """

@@ -1,6 +1,6 @@
-"""What buffers admit of a worker's refs: those of chunks that are as the ref says, as many as the worker may have.
+"""Admission of a worker's refs: the chunk must match the ref, within the worker's quota.
 
-A ref takes rows and memory of a coordinator before anybody reads its data, so it is compared with the chunk first.
+A ref uses rows and memory of a coordinator before its data is read, so it is compared with the chunk first.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def compare_with_chunks(plane: DataPlane, refs: Sequence[Mapping[str, Any]]) -> 
     """Compare refs with their chunks.
 
     Returns:
-        ``chunk -> bytes`` of those that are as the ref says, ``chunk -> rows`` of those that are damaged and set aside.
+        ``chunk -> bytes`` of the matching chunks, and ``chunk -> rows`` of the damaged chunks, which are quarantined.
 
     Raises:
-        ValueError: there is no such chunk, or it has other rows or bytes.
-        StorageError: chunks cannot be read now.
+        ValueError: A chunk does not exist, or has other rows or bytes.
+        StorageError: The chunks cannot be read at present.
     """
     sizes: dict[str, int] = {}
     broken: dict[str, int] = {}
@@ -54,7 +54,7 @@ def _describe(plane: DataPlane, ref: Mapping[str, Any]) -> ChunkRef:
     try:
         return plane.describe(ref)
     except ChunkMissing:
-        # A folder that machines share may show a file a little later.
+        # A shared folder may show a new file with a delay.
         time.sleep(_MISSING_S)
     try:
         return plane.describe(ref)
@@ -63,19 +63,19 @@ def _describe(plane: DataPlane, ref: Mapping[str, Any]) -> ChunkRef:
 
 
 class WorkerQuota:
-    """Counts the bytes that were taken of each worker and are held by a buffer. Thread-safe.
+    """Counts the bytes of each worker that a buffer holds. Thread-safe.
 
-    A worker that stores more than it may loses its own oldest data, so that it fills no disk and takes no place of
-    others. Nothing waits for that.
+    A worker beyond its quota loses its own oldest data, so that it neither fills the disk nor displaces the data of
+    others. The quota never blocks.
 
     Args:
-        max_bytes: of one worker; 0 for no bound.
+        max_bytes: Maximum per worker; 0: unlimited.
     """
 
     def __init__(self, max_bytes: int = 0) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        # Per worker, its chunks, oldest first, with their sizes; and whose a chunk is.
+        # Per worker, its chunks with their sizes, oldest first; and the worker of each chunk.
         self._chunks: dict[str, dict[str, int]] = {}
         self._worker_of: dict[str, str] = {}
         self._held: dict[str, int] = {}
@@ -83,10 +83,10 @@ class WorkerQuota:
 
     @classmethod
     def of_config(cls, max_bytes: int | str, path_data: str) -> WorkerQuota:
-        """Make the quota of a config: bytes, or ``'auto'`` for half of the file system of ``path_data``.
+        """Create the quota of a config: bytes, or ``'auto'`` for half of the file system of ``path_data``.
 
         Raises:
-            ConfigValueError: it is neither.
+            ConfigValueError: ``max_bytes`` is neither.
         """
         if max_bytes == "auto":
             return cls(shutil.disk_usage(path_data).total // 2 if os.path.isdir(path_data) else 0)
@@ -96,10 +96,10 @@ class WorkerQuota:
         return cls(max_bytes)
 
     def mark(self, ref: dict[str, Any], worker: str, nbytes: int) -> None:
-        """Note in a ref whose chunk it is, and its size, whatever the worker said of that.
+        """Store the worker and the actual size of a chunk in its ref, overwriting the worker's claims.
 
         Raises:
-            ValueError: the chunk is larger than all that a worker may have.
+            ValueError: The chunk alone exceeds the quota.
         """
         ref.update(worker=worker, bytes=nbytes)
         if 0 < self._max_bytes < nbytes:
@@ -107,14 +107,12 @@ class WorkerQuota:
             raise ValueError(f"{text}, chunk {ref['chunk']!r} has {nbytes}")
 
     def enter(self, refs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """A buffer holds these chunks from now on; returns those that must go, the oldest of their workers, which count
-        no more.
-        """
+        """Register chunks that a buffer holds; return the chunks to drop, the oldest of their workers."""
         with self._lock:
             return [surplus for ref in refs for surplus in self._enter(ref)]
 
     def _enter(self, ref: Mapping[str, Any]) -> list[str]:
-        # Journals of earlier versions do not say whose a chunk is.
+        # Journals of earlier versions lack the worker of a chunk.
         worker, nbytes = ref.get("worker", ""), ref.get("bytes") or 0
         chunks = self._chunks.setdefault(worker, {})
         chunks[ref["chunk"]], self._worker_of[ref["chunk"]] = nbytes, worker
@@ -133,7 +131,7 @@ class WorkerQuota:
         return surplus
 
     def leave(self, refs: Sequence[Mapping[str, Any]]) -> None:
-        """No buffer holds these chunks any more."""
+        """Remove chunks that no buffer holds any more."""
         with self._lock:
             for ref in refs:
                 worker = self._worker_of.pop(ref["chunk"], None)
@@ -143,6 +141,6 @@ class WorkerQuota:
                         del self._chunks[worker], self._held[worker]
 
     def held(self) -> dict[str, int]:
-        """Bytes by worker."""
+        """Return the bytes held per worker."""
         with self._lock:
             return dict(self._held)

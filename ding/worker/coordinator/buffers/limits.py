@@ -1,4 +1,4 @@
-"""How much may be pushed to a buffer of a coordinator now, and how much may be sampled."""
+"""Limits of pushes to a coordinator's buffer and of samples from it."""
 
 import math
 import sys
@@ -11,13 +11,13 @@ _SAVED_UP_ROWS = 1000
 
 
 class SampleBudget:
-    """How many samples may be drawn before rows come again.
+    """Bounds the number of samples per inserted row.
 
-    Each inserted row allows ``per_insert`` samples. What is saved up lasts no longer than the samples of
-    `_SAVED_UP_ROWS` rows, so that a learner whose collectors are gone stops soon. Not thread-safe.
+    Each inserted row allows ``per_insert`` samples. Unused samples accumulate up to those of `_SAVED_UP_ROWS` rows, so
+    that a learner stops soon after its collectors have gone. Not thread-safe.
 
     Args:
-        per_insert: ``None`` for no bound.
+        per_insert: ``None``: unlimited.
     """
 
     def __init__(self, per_insert: float | None) -> None:
@@ -39,7 +39,7 @@ class SampleBudget:
 
 
 def admitted(rows: Sequence[int], controller: ThruputController | None, limiter: SampleRatioLimiter | None) -> int:
-    """How many chunks of so many rows, from the first on, the throughput limits allow now."""
+    """Return how many chunks with these row counts, from the first on, the throughput limits allow now."""
     limits = [limit for limit in (controller, limiter) if limit is not None]
     total = 0
     for number, count in enumerate(rows):
@@ -50,11 +50,11 @@ def admitted(rows: Sequence[int], controller: ThruputController | None, limiter:
 
 
 class JointLimits:
-    """The throughput limits of a buffer whose rows are in several places. Not thread-safe.
+    """Throughput limits of a buffer with several shards. Not thread-safe.
 
     Args:
-        cfg: config of an advanced buffer, and ``max_samples_per_insert``.
-        size: number of rows that all places can hold.
+        cfg: Config of an advanced buffer, and ``max_samples_per_insert``.
+        size: Total capacity, in rows.
     """
 
     def __init__(self, cfg: Mapping[str, Any], size: int) -> None:
@@ -65,11 +65,11 @@ class JointLimits:
         self._budget = SampleBudget(cfg.get("max_samples_per_insert"))
 
     def admit(self, rows: Sequence[int]) -> int:
-        """How many chunks of so many rows, from the first on, may be pushed now."""
+        """Return how many chunks with these row counts, from the first on, may be pushed now."""
         return admitted(rows, self._controller, self._limiter)
 
     def pushed(self, rows: Sequence[int]) -> None:
-        """Count chunks of so many rows that were admitted and pushed."""
+        """Count pushed chunks, given their numbers of rows."""
         for count in rows:
             if self._limiter is not None:
                 self._limiter.acquire_push(count)
@@ -78,11 +78,11 @@ class JointLimits:
         self.restored(sum(rows))
 
     def restored(self, rows: int) -> None:
-        """Count rows that an earlier buffer had: they allow samples, and no limit holds them back."""
+        """Count restored rows: they allow samples and are exempt from the limits."""
         self._budget.inserted(rows)
 
     def batches(self, size: int, wanted: int, held: int) -> int:
-        """How many of ``wanted`` batches of ``size`` rows may be drawn now from ``held`` rows."""
+        """Return how many of ``wanted`` batches of ``size`` rows may be drawn now from ``held`` rows."""
         if held == 0 or held / size < self._min_ratio:
             return 0
         wanted = min(wanted, self._budget.left // size)
@@ -92,7 +92,7 @@ class JointLimits:
         return max(0, wanted)
 
     def sampled(self, size: int, batches: int) -> None:
-        """Count batches that were drawn."""
+        """Count sampled batches."""
         for _ in range(batches):
             if self._limiter is not None:
                 self._limiter.acquire_sample(size)

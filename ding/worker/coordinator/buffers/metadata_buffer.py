@@ -1,7 +1,7 @@
-"""The replay buffer of a coordinator: it knows which rows there are and how likely each is drawn, but holds no data.
+"""Replay buffer of a coordinator: an index of rows with priorities that holds no data.
 
-The buffer draws rows of chunks; the learner reads them. A *chunk* is a file of many train samples in the data plane; a
-*row* is one of them. Collectors send references to chunks; a ``ChunkTable`` counts which are still needed.
+The buffer samples rows of chunks; the learner reads them. A *chunk* is a file of many train samples in the data plane;
+a *row* is one of them. Collectors send references to chunks; a ``ChunkTable`` counts the references that are in use.
 """
 
 import numbers
@@ -18,9 +18,9 @@ from ding.parallel.planes import check_id
 from ding.worker.coordinator.buffers.limits import SampleBudget, admitted
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 
-#: Config keys that a buffer of samples has and this one has no use for.
+#: Config keys of sample buffers that this buffer ignores.
 _DATA_KEYS = ("deepcopy", "enable_track_used_data", "storage", "type")
-# What a batch calls the columns that a sample has.
+# Names in a batch of the fields of a sample.
 _SAMPLED = {
     "buffer_idx": "replay_buffer_idx",
     "priority": "priority",
@@ -29,18 +29,18 @@ _SAMPLED = {
     "use": "use",
 }
 _REF_KEYS = ("chunk", "rows")
-# No chunk comes near this; its rows take memory here, before anybody has seen the file.
+# Far above any real chunk: the rows take memory here before the file is read.
 _MAX_ROWS = 1 << 22
 
 
 class ChunkTable:
-    """Counts, per chunk, the rows that a buffer holds and the batches that are on their way to a learner.
+    """Counts, per chunk, the rows that a buffer holds and the batches in flight to a learner.
 
     Not thread-safe.
 
     Args:
-        release: called by :meth:`release_unused` with the refs of chunks of which both counts are 0.
-        first_batch: running number of the first batch.
+        release: Called by :meth:`release_unused` with the refs of chunks whose counts are both 0.
+        first_batch: Running number of the first batch.
     """
 
     def __init__(self, release: Callable[[list[dict[str, Any]]], None], first_batch: int = 1) -> None:
@@ -58,7 +58,7 @@ class ChunkTable:
         return len(self._refs)
 
     def add(self, refs: Sequence[dict[str, Any]]) -> np.ndarray:
-        """Number the chunks; all their rows are held. Returns int64 ``[len(refs)]``."""
+        """Number the chunks and hold all their rows. Return int64 ``[len(refs)]``."""
         numbers = np.arange(self._next_number, self._next_number + len(refs))
         self._next_number += len(refs)
         for number, ref in zip(numbers.tolist(), refs):
@@ -71,11 +71,11 @@ class ChunkTable:
         return chunk in self._numbers
 
     def number_of(self, chunk: str) -> int | None:
-        """Number of the chunk with this id."""
+        """Return the number of the chunk with this id."""
         return self._numbers.get(chunk)
 
     def drop_rows(self, chunks: np.ndarray) -> None:
-        """One row less for each entry of ``chunks`` (int64, with repeats)."""
+        """Drop one row per entry of ``chunks`` (int64, with repeats)."""
         if not len(chunks):
             return
         numbers, counts = np.unique(chunks, return_counts=True)
@@ -85,15 +85,16 @@ class ChunkTable:
                 self._unused.append(number)
 
     def drop_all(self) -> int:
-        """No row of any chunk is held any more; returns how many there were."""
+        """Drop all rows; return their number."""
         counts = list(self._rows.values())
         self.drop_rows(np.repeat(list(self._rows), counts))
         return sum(counts)
 
     def hold(self, numbers: np.ndarray, batches: int = 1) -> tuple[list[int], list[str]]:
-        """Batches with rows of these (distinct) chunks are on their way: their running numbers, and the ids.
+        """Register batches in flight with rows of these (distinct) chunks; return their running numbers and the chunk
+        ids.
 
-        All chunks are held until the last of the batches is let go.
+        All chunks are held until the last of the batches has arrived.
         """
         taken, chunks = list(range(self._next_batch, self._next_batch + batches)), numbers.tolist()
         self._next_batch += batches
@@ -103,7 +104,7 @@ class ChunkTable:
         return taken, [self._refs[number]["chunk"] for number in chunks]
 
     def let_go(self, batch: int | None) -> None:
-        """The batches up to this running number (``None``: all) have arrived or are lost."""
+        """Release the batches up to this running number (``None``: all), which have arrived or are lost."""
         while self._batches and (batch is None or self._batches[0][0] <= batch):
             for number in self._batches.popleft()[1]:
                 self._held[number] -= 1
@@ -113,13 +114,13 @@ class ChunkTable:
                         self._unused.append(number)
 
     def release_unused(self) -> None:
-        """Hand over the chunks that nobody needs any more."""
+        """Pass unused chunks to ``release``."""
         if not self._unused:
             return
         refs = []
         for number in dict.fromkeys(self._unused):
             if self._held.get(number):
-                continue  # drawn for the last time by a batch that has set out since
+                continue  # drawn for the last time by a later batch that is in flight
             ref = self._refs.pop(number)
             del self._rows[number]
             if self._numbers.get(ref["chunk"]) == number:
@@ -130,11 +131,11 @@ class ChunkTable:
 
 
 class ChunkHolder:
-    """What a learner's end of a buffer of chunks has, over one :class:`ChunkTable`.
+    """Learner side of a chunk buffer, over one :class:`ChunkTable`.
 
     Args:
-        chunks: the chunks of the buffer.
-        lock: of the buffer.
+        chunks: Chunks of the buffer.
+        lock: Lock of the buffer.
     """
 
     def __init__(self, chunks: ChunkTable, lock: AbstractContextManager[Any]) -> None:
@@ -142,44 +143,44 @@ class ChunkHolder:
         self._lock = lock
 
     def batch_loaded(self, batch: int) -> None:
-        """The learner has the data of all batches up to this running number."""
+        """Record that the learner has the data of all batches up to this running number."""
         with self._lock:
             self._chunks.let_go(batch)
             self._chunks.release_unused()
 
     def drop_batches(self) -> None:
-        """The learner is disconnected: nothing is on its way any more."""
+        """Drop all batches in flight, because the learner is disconnected."""
         with self._lock:
             self._chunks.let_go(None)
             self._chunks.release_unused()
 
     def holds(self, chunk: str) -> bool:
-        """Whether a chunk is not released."""
+        """Return whether a chunk is still in use."""
         with self._lock:
             return chunk in self._chunks
 
     @property
     def chunk_count(self) -> int:
-        """Chunks that are not released."""
+        """Return the number of chunks in use."""
         return len(self._chunks)
 
 
 class MetadataBuffer(ChunkHolder):
-    """A prioritised buffer whose elements are ``(chunk, row)`` pairs.
+    """Prioritised buffer with elements ``(chunk, row)``.
 
-    What is drawn, how weights and staleness work, and the throughput limits are those of its ``rows``, an
-    :class:`~ding.worker.replay_buffer.AdvancedReplayBuffer`. A chunk is released once none of its rows is held and no
-    batch with one of them is on its way to a learner.
+    Sampling, weights, staleness and throughput limits are those of ``rows``, an
+    :class:`~ding.worker.replay_buffer.AdvancedReplayBuffer`. A chunk is released once the buffer holds none of its rows
+    and no batch in flight contains one.
 
-    The classic form (``push`` of meta dicts, ``sample`` of the same dicts) still works; one buffer takes one of both.
-    Thread-safe. ``release`` is called under the lock of the buffer, by the thread that caused it.
+    The classic form (``push`` of meta dicts, ``sample`` of the same dicts) is supported; a buffer uses either form, not
+    both. Thread-safe. ``release`` is called under the buffer's lock, by the thread that caused it.
 
     Args:
-        cfg: config of an advanced buffer. For ``type: naive`` every row is as likely as any other. Beside it,
-            ``max_samples_per_insert``: how many samples a row that comes allows; without it there is no bound.
-        release: called with the refs of chunks that nobody needs any more.
-        exp_name, instance_name, tb_logger: as for any buffer.
-        first_batch: running number of the first batch that is drawn.
+        cfg: Config of an advanced buffer; ``type: naive`` samples uniformly. Additional key:
+            ``max_samples_per_insert``, the number of samples per inserted row (missing: unlimited).
+        release: Called with the refs of unused chunks.
+        exp_name, instance_name, tb_logger: As in other buffers.
+        first_batch: Running number of the first batch.
     """
 
     def __init__(
@@ -199,36 +200,36 @@ class MetadataBuffer(ChunkHolder):
         super().__init__(ChunkTable(release or _ignore, first_batch), self.rows.engine.lock)
 
     def _left(self, rows: Any) -> None:
-        """Rows have left the buffer; those of the classic form belong to no chunk."""
+        """Handle rows that left the buffer; rows of the classic form have no chunk."""
         columns = rows.columns if isinstance(rows, TransitionBatch) else rows
         if isinstance(columns, dict) and "chunk" in columns:
             self._chunks.drop_rows(columns["chunk"])
 
-    # ------------------------------------------------------------------ as any buffer
+    # ------------------------------------------------------------------ buffer interface
 
     @property
     def replay_buffer_size(self) -> int:
-        """Number of rows that the buffer can hold."""
+        """Capacity in rows."""
         return self.rows.replay_buffer_size
 
     def count(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return self.rows.count()
 
     def push(self, data: object, cur_collector_envstep: int = -1) -> None:
-        """Take metas of the classic form; see :meth:`AdvancedReplayBuffer.push`."""
+        """Push metas of the classic form; see :meth:`AdvancedReplayBuffer.push`."""
         self.rows.push(data, cur_collector_envstep)
 
     def sample(self, batch_size: int, cur_learner_iter: int) -> Samples | None:
-        """Draw metas of the classic form; see :meth:`AdvancedReplayBuffer.sample`."""
+        """Sample metas of the classic form; see :meth:`AdvancedReplayBuffer.sample`."""
         return self.rows.sample(batch_size, cur_learner_iter)
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """Set priorities of sampled rows; see :meth:`AdvancedReplayBuffer.update`."""
+        """Set the priorities of sampled rows; see :meth:`AdvancedReplayBuffer.update`."""
         self.rows.update(info)
 
     def close(self) -> None:
-        """Remove all rows, and take no more; their chunks are released unless a batch with them is on its way."""
+        """Remove all rows and accept no more; their chunks are released unless a batch in flight contains them."""
         with self._lock:
             self.rows.close()
             self._chunks.release_unused()
@@ -236,37 +237,37 @@ class MetadataBuffer(ChunkHolder):
     # ------------------------------------------------------------------ push
 
     def admit(self, refs: Sequence[Mapping[str, Any]]) -> int:
-        """How many of these chunks, from the first on, the throughput limits allow now; no push takes them away.
+        """Return how many of these chunks, from the first on, the throughput limits allow now.
 
-        That holds as long as one thread at a time admits and pushes: samples only make room.
+        The result stays valid as long as a single thread admits and pushes, because sampling only frees capacity.
         """
         return admitted([int(ref["rows"]) for ref in refs], self.rows.controller, self.rows.rate_limiter)
 
     @property
     def next_unique_id(self) -> int:
-        """Running number of the next row that is pushed."""
+        """Running number of the next row."""
         return self.rows.next_unique_id
 
     def push_chunks(self, refs: Sequence[Mapping[str, Any]], cur_collector_envstep: int = -1) -> int:
-        """Take all rows of chunks.
+        """Push all rows of chunks.
 
         Args:
-            refs: ``{'chunk': id, 'rows': number}`` and what is known of them: ``collect_iter`` or ``policy_iter``
-                (train iteration of the policy that collected it; of several, the oldest counts) and ``priority`` (one
-                number for the chunk, or one per row).
-            cur_collector_envstep: env steps collected so far, for reports.
+            refs: ``{'chunk': id, 'rows': number}``, optionally with ``collect_iter`` or ``policy_iter`` (train
+                iteration of the collecting policy; of several, the oldest counts) and ``priority`` (one number for the
+                chunk, or one per row).
+            cur_collector_envstep: Env steps collected so far, for reports.
 
-        What the throughput limits do not allow is refused and logged; :meth:`admit` says beforehand what that is.
+            Chunks beyond the throughput limits are refused and logged; see :meth:`admit`.
 
         Returns:
-            Number of rows that were offered.
+            Number of rows offered.
 
         Raises:
-            BufferClosedError: the buffer was closed.
-            ValueError: a ref is not what :func:`checked_ref` asks for.
+            BufferClosedError: The buffer was closed.
+            ValueError: A ref fails :func:`checked_ref`.
         """
         checked = [checked_ref(ref) for ref in refs]
-        # A rate limiter knows the size of a single insert.
+        # A rate limiter needs the size of each insert.
         groups = [checked] if self.rows.rate_limiter is None else [[ref] for ref in checked]
         with self._lock:
             for group in groups:
@@ -276,7 +277,7 @@ class MetadataBuffer(ChunkHolder):
         return sum(ref["rows"] for ref in checked)
 
     def _add(self, refs: list[dict[str, Any]]) -> TransitionBatch:
-        """Enter chunks; returns their rows."""
+        """Register chunks and return their rows."""
         self.rows.engine.check_open()
         self._budget.inserted(sum(ref["rows"] for ref in refs))
         counts = np.array([ref["rows"] for ref in refs], dtype=np.int64)
@@ -300,14 +301,14 @@ class MetadataBuffer(ChunkHolder):
         """Draw batches for a learner, as many as there are rows for.
 
         Args:
-            size: number of rows of a batch.
-            iters: train iteration in which each batch will be used.
+            size: Rows per batch.
+            iters: Train iteration of each batch.
 
         Returns:
-            Of each ``batch`` (running number), ``chunks`` (ids, shared by all), ``rows`` (int64 ``[size, 2]``: position
-            in ``chunks``, row there), and arrays ``[size]``: ``unique_id``, ``buffer_idx``, ``priority``, ``IS``,
-            ``staleness`` and ``use``.
-            The chunks stay until :meth:`batch_loaded` is called with the number of the last batch.
+            For each batch a dict with ``batch`` (running number), ``chunks`` (ids, shared by all batches), ``rows``
+            (int64 ``[size, 2]``: position in ``chunks``, row within the chunk), and arrays ``[size]``: ``unique_id``,
+            ``buffer_idx``, ``priority``, ``IS``, ``staleness`` and ``use``. The chunks are held until
+            :meth:`batch_loaded` is called with the number of the last batch.
         """
         with self._lock:
             iters = iters[: self._budget.left // size]
@@ -332,7 +333,7 @@ class MetadataBuffer(ChunkHolder):
         ]
 
     def drop_chunk(self, chunk: str) -> int:
-        """Forget a chunk whose data cannot be read; returns the number of rows that it held."""
+        """Remove an unreadable chunk; return the number of its rows."""
         with self._lock:
             number = self._chunks.number_of(chunk)
             removed = 0 if number is None else self.rows.remove_where("chunk", number)
@@ -342,30 +343,30 @@ class MetadataBuffer(ChunkHolder):
     # ------------------------------------------------------------------ restoring
 
     def restore_chunks(self, refs: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        """Push what an earlier buffer held: ``(unique id of the first row, ref)`` in the order of the pushes."""
+        """Push the content of an earlier buffer: ``(unique id of the first row, ref)`` in push order."""
         with self._lock:
             for first_id, ref in refs:
                 self.rows.insert(self._add([checked_ref(ref)]), first_id)
             self._chunks.release_unused()
 
     def priorities(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Unique ids, priorities and use counts of the held rows."""
+        """Return unique ids, priorities and use counts of the rows."""
         return index_priorities(self.rows)
 
     def restore_priorities(self, ids: np.ndarray, priorities: np.ndarray, uses: np.ndarray) -> None:
-        """Take over :meth:`priorities` of an earlier buffer, for the rows that are still there."""
+        """Restore :meth:`priorities` of an earlier buffer, for rows that still exist."""
         restore_index_priorities(self.rows, ids, priorities, uses)
 
 
 def index_config(cfg: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the config of a buffer concerns its index of rows: the config of an advanced buffer."""
+    """Return the config of the row index (an advanced buffer) from the config of a buffer."""
     known = AdvancedReplayBuffer.config
     own = {key: value for key, value in cfg.items() if key not in _DATA_KEYS and key in known}
     return {**own, **({"alpha": 0.0} if cfg.get("type") == "naive" else {}), "storage": {"mixed_rows": True}}
 
 
 def index_priorities(index: AdvancedReplayBuffer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Unique ids, priorities and use counts of the held rows."""
+    """Return unique ids, priorities and use counts of the rows."""
     with index.engine.lock:
         held, table = index.engine.ring.held(), index.table
         return table.unique_id.take(held), index.priorities.values.take(held), table.use_count.take(held)
@@ -374,7 +375,7 @@ def index_priorities(index: AdvancedReplayBuffer) -> tuple[np.ndarray, np.ndarra
 def restore_index_priorities(
     index: AdvancedReplayBuffer, ids: np.ndarray, priorities: np.ndarray, uses: np.ndarray
 ) -> None:
-    """Take over :func:`index_priorities` of an earlier index, for the rows that are still there."""
+    """Restore :func:`index_priorities` of an earlier index, for rows that still exist."""
     with index.engine.lock:
         held, table, own = index.engine.ring.held(), index.table, index.priorities
         _, mine, theirs = np.intersect1d(table.unique_id.take(held), ids, assume_unique=True, return_indices=True)
@@ -385,15 +386,15 @@ def restore_index_priorities(
 
 
 def _ignore(refs: list[dict[str, Any]]) -> None:
-    """Nobody deletes the chunks: they belong to someone else."""
+    """Keep the chunks, which belong to another owner."""
 
 
 def checked_ref(ref: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a ref, as it comes from a worker: one that passes can be pushed, now and by a restarted coordinator.
+    """Return a validated copy of a worker's ref, which can be pushed now and by a restarted coordinator.
 
     Raises:
-        ValueError: it has no id that is a plain name, no positive number of rows (up to 4 million), or a train
-            iteration or priority that cannot be one.
+        ValueError: The id is not a plain name, the number of rows is not positive (up to 4 million), or the train
+            iteration or priority is invalid.
     """
     missing = [key for key in _REF_KEYS if key not in ref]
     if missing:
@@ -437,7 +438,7 @@ def _short(value: object) -> str:
 
 
 def collect_iter_of(ref: Mapping[str, Any]) -> int:
-    """Train iteration of the policy that collected a chunk, the oldest of several; very small when it is unknown."""
+    """Return the train iteration of the collecting policy, the oldest of several; very small if unknown."""
     value = ref.get("collect_iter", ref.get("policy_iter"))
     if isinstance(value, (list, tuple)):
         value = min(value, default=None)

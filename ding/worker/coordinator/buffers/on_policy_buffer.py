@@ -1,12 +1,12 @@
-"""The buffer of an on-policy run: a learner gets the rows that its newest policy collected, each once.
+"""Buffer of an on-policy run: the learner receives each row of its newest policy exactly once.
 
-A *round* begins when the learner asks for the rows of a version and ends when it gets them, all in one batch. During a
-round collectors are *granted* steps with that version, as many as are missing, shared out evenly; without a grant they
-wait. So no row is collected that nobody learns from, and none by an older policy. What a lost collector was granted and
-did not send is granted to another.
+A *round* starts when the learner requests the rows of a version and ends when it receives them, all in one batch.
+During a round, collectors are *granted* the missing steps with that version in equal shares; without a grant they wait.
+Thus every collected row is used, and none comes from an older policy. The unused grant of a lost collector is
+reassigned.
 
-Rows of another version come after a fault only (a learner that was killed goes on from an older version, a coordinator
-from its journal): they are dropped and counted.
+Rows of another version occur only after a fault (a learner resumed from an older version, or a coordinator from its
+journal); they are dropped and counted.
 """
 
 import threading
@@ -21,12 +21,12 @@ from ding.worker.coordinator.buffers.metadata_buffer import ChunkHolder, ChunkTa
 
 @dataclass(frozen=True)
 class Grant:
-    """What a collector may do.
+    """Permission for a collector to make env steps.
 
     Attributes:
-        id: running number: a grant that comes twice is one.
-        version: train iteration of the policy to act with.
-        steps: env steps to make, after which all of them are sent.
+        id: Running number; a grant that arrives twice counts once.
+        version: Train iteration of the policy to act with.
+        steps: Number of env steps, after which all of them are sent.
     """
 
     id: int
@@ -37,14 +37,14 @@ class Grant:
 class OnPolicyBuffer(ChunkHolder):
     """Chunks of the version that the learner waits for; see the module. Thread-safe.
 
-    It has the methods of a :class:`~ding.worker.coordinator.buffers.metadata_buffer.MetadataBuffer` that a buffer
-    manager needs. ``release``, ``stale`` and ``changed`` are called by the thread that caused it.
+    Implements the methods of :class:`~ding.worker.coordinator.buffers.metadata_buffer.MetadataBuffer` that a buffer
+    manager uses. ``release``, ``stale`` and ``changed`` are called by the thread that caused them.
 
     Args:
-        release: called with the refs of chunks that nobody needs any more.
-        first_batch: running number of the first batch and of the first grant.
-        stale: called with the number of rows that are dropped because they are of another version.
-        changed: called when there may be new grants.
+        release: Called with the refs of unused chunks.
+        first_batch: Running number of the first batch and of the first grant.
+        stale: Called with the number of rows dropped because of another version.
+        changed: Called when new grants may be available.
     """
 
     replay_buffer_size = 0
@@ -60,10 +60,10 @@ class OnPolicyBuffer(ChunkHolder):
         self._stale = stale
         self._changed = changed
         self._held: list[tuple[int, dict[str, Any]]] = []
-        # The version of the round, and its size in rows; None between two rounds.
+        # Version of the round, and its size in rows; None between rounds.
         self._version: int | None = None
         self._size = 0
-        # The collectors that there are, and what of their grants has not arrived.
+        # Known collectors, and the outstanding rows of their grants.
         self._collectors: set[Hashable] = set()
         self._grants: dict[Hashable, Grant] = {}
         self._next_grant = first_batch
@@ -72,10 +72,10 @@ class OnPolicyBuffer(ChunkHolder):
     # ------------------------------------------------------------------ collectors
 
     def grant(self, collector: Hashable) -> Grant | None:
-        """What a collector may do now: the same again until its rows have arrived; ``None``: it waits.
+        """Return the current grant of a collector, unchanged until its rows have arrived; ``None``: it must wait.
 
         Args:
-            collector: any id. A process that goes on with the task of another needs one of its own.
+            collector: Any id. A process that takes over another one's task needs its own id.
         """
         with self._lock:
             self._collectors.add(collector)
@@ -92,24 +92,24 @@ class OnPolicyBuffer(ChunkHolder):
             return own
 
     def leave(self, collector: Hashable) -> None:
-        """A collector has no more to send: what it was granted is free for others."""
+        """Remove a collector; the rest of its grant becomes available to others."""
         with self._lock:
             self._collectors.discard(collector)
             self._grants.pop(collector, None)
         self._changed()
 
     def admit(self, refs: Sequence[Mapping[str, Any]]) -> int:
-        """How many of these chunks may be pushed: all, since only what was granted is collected."""
+        """Admit all chunks, because only granted steps are collected."""
         return len(refs)
 
     def push_chunks(self, refs: Sequence[Mapping[str, Any]], cur_collector_envstep: int = -1) -> int:
-        """Take chunks ``{'chunk', 'rows', 'collect_iter'}``, each of one version; ``grant``: what it completes.
+        """Push chunks ``{'chunk', 'rows', 'collect_iter'}`` of one version each; ``grant``: id of a completed grant.
 
         Returns:
-            Number of rows that were offered.
+            Number of rows offered.
 
         Raises:
-            ValueError: a ref is not what :func:`checked_ref` asks for.
+            ValueError: A ref fails :func:`checked_ref`.
         """
         checked = [checked_ref(ref) for ref in refs]
         rows: int = sum(ref["rows"] for ref in checked)
@@ -136,12 +136,13 @@ class OnPolicyBuffer(ChunkHolder):
     # ------------------------------------------------------------------ the learner
 
     def sample_batches(self, size: int, iters: Sequence[int]) -> list[dict[str, Any]]:
-        """Begin the round of version ``iters[0]``, unless it has begun; its batch, once there are ``size`` rows.
+        """Start the round of version ``iters[0]``, unless it has started; return its batch once it has ``size`` rows.
 
         Returns:
-            Nothing, or one batch: ``batch`` (running number), ``chunks`` (ids) and ``rows`` (int64 ``[B, 2]``: position
-            in ``chunks``, row there; B is ``size`` or somewhat more). The rows of a chunk follow each other. The chunks
-            stay until :meth:`batch_loaded` is called with its number.
+            An empty list, or one batch: ``batch`` (running number), ``chunks`` (ids) and ``rows`` (int64 ``[B, 2]``:
+                position
+            in ``chunks``, row within the chunk; B is at least ``size``). Rows of a chunk are consecutive. The chunks
+            are held until :meth:`batch_loaded` is called with its number.
         """
         if not iters:
             return []
@@ -168,7 +169,7 @@ class OnPolicyBuffer(ChunkHolder):
         return {"batch": batch[0], "chunks": ids, "rows": np.concatenate(rows)}
 
     def drop_chunk(self, chunk: str) -> int:
-        """Forget a chunk whose data cannot be read; returns the number of rows that it held."""
+        """Remove an unreadable chunk; return the number of its rows."""
         with self._lock:
             found = [entry for entry in self._held if entry[1]["chunk"] == chunk]
             self._held = [entry for entry in self._held if entry[1]["chunk"] != chunk]
@@ -176,41 +177,41 @@ class OnPolicyBuffer(ChunkHolder):
         self._changed()
         return sum(ref["rows"] for _, ref in found)
 
-    # ------------------------------------------------------------------ as any buffer of a coordinator
+    # ------------------------------------------------------------------ buffer interface
 
     def count(self) -> int:
-        """Number of rows that wait for the end of the round."""
+        """Return the number of rows that wait for the end of the round."""
         return sum(ref["rows"] for _, ref in self._held)
 
     def push(self, data: object, cur_collector_envstep: int = -1) -> None:
-        """The classic form is not known here.
+        """Reject the classic form.
 
         Raises:
-            TypeError: always.
+            TypeError: Always.
         """
         raise TypeError("an on-policy run takes chunks of rows, not metadata of single segments")
 
     def sample(self, batch_size: int, cur_learner_iter: int) -> None:
-        """Raises as :meth:`push`."""
+        """Raise like :meth:`push`."""
         self.push(None)
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """There are no priorities: each row is used once."""
+        """Do nothing: each row is used once, so there are no priorities."""
 
     def close(self) -> None:
-        """Remove all rows; their chunks are released unless a batch with them is on its way."""
+        """Remove all rows; their chunks are released unless a batch in flight contains them."""
         with self._lock:
             entries, self._held, self._version = self._held, [], None
             self._drop(entries)
 
     def restore_chunks(self, refs: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        """Push what an earlier buffer held: ``(unique id of the first row, ref)`` in the order of the pushes."""
+        """Push the content of an earlier buffer: ``(unique id of the first row, ref)`` in push order."""
         for first_id, ref in refs:
             self.next_unique_id = max(self.next_unique_id, first_id)
             self.push_chunks([ref])
 
 
 def _each_row(entries: Sequence[tuple[int, Mapping[str, Any]]]) -> np.ndarray:
-    """The number of its chunk for each row."""
+    """Return the chunk number of each row."""
     counts = [ref["rows"] for _, ref in entries]
     return np.repeat(np.array([number for number, _ in entries], dtype=np.int64), counts)

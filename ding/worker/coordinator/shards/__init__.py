@@ -1,1 +1,1 @@
-"""Replay buffers of a coordinator whose index of rows is in several places: `sharded_buffer` is where to begin."""
+"""Replay buffers of a coordinator with an index split into shards; start reading at `sharded_buffer`."""

@@ -1,7 +1,7 @@
-"""What a sharded buffer says to a shard and what that answers, and both as JSON.
+"""Messages between a sharded buffer and a shard, with their JSON form.
 
-A *shard* knows rows and their priorities, but no chunk: it has the numbers under which the buffer knows these. With
-each answer it sends the figures that the buffer needs to draw, so that nobody has to ask for them.
+A *shard* indexes rows and their priorities, but no chunks: it uses the chunk numbers of the buffer. Each answer
+contains the figures that the buffer needs to sample, so that no extra requests are necessary.
 """
 
 from typing import Any, Protocol
@@ -14,17 +14,17 @@ from ding.parallel.messages import pack_array, unpack_array
 
 
 class ShardLost(Exception):
-    """A shard does not answer: what it held is lost."""
+    """A shard does not answer; its rows are lost."""
 
 
 class Push(Struct, frozen=True, tag=True):
-    """Take all rows of C chunks.
+    """Push all rows of C chunks.
 
     Attributes:
         chunks, first_ids, rows, iters: int64 ``[C]``: number, unique id of the first row, number of rows, train
             iteration of collection.
-        priority: float64 of all rows, NaN for the largest so far; empty when no row has one.
-        largest: the largest priority in all shards.
+        priority: float64, one per row, NaN for the largest so far; empty if no row has one.
+        largest: Largest priority of all shards.
     """
 
     chunks: np.ndarray
@@ -36,13 +36,13 @@ class Push(Struct, frozen=True, tag=True):
 
 
 class Draw(Struct, frozen=True, tag=True):
-    """Draw rows of B batches, each once more used; those that were used often enough leave.
+    """Sample rows of B batches, increment their use counts, and remove rows that reach the maximum.
 
     The answer has the columns ``chunk, row, unique_id, slot, priority, weight, staleness, use``.
 
     Attributes:
-        points: float64 ``[N]``, of the cumulative sum of the weights here.
-        sizes, iters: int64 ``[B]``: how many of the points are those of a batch, and the train iteration of that.
+        points: float64 ``[N]``, positions in the cumulative sum of the weights of this shard.
+        sizes, iters: int64 ``[B]``: number of points and train iteration of each batch.
     """
 
     points: np.ndarray
@@ -51,7 +51,7 @@ class Draw(Struct, frozen=True, tag=True):
 
 
 class Update(Struct, frozen=True, tag=True):
-    """Set the priorities (float64 ``[N]``) of rows by int64 ``[N]`` unique ids and slots, except of those that left."""
+    """Set the priorities (float64 ``[N]``) of rows by unique ids and slots (int64 ``[N]``), except rows that left."""
 
     ids: np.ndarray
     slots: np.ndarray
@@ -59,23 +59,23 @@ class Update(Struct, frozen=True, tag=True):
 
 
 class Expire(Struct, frozen=True, tag=True):
-    """Remove the rows that are too old for this train iteration."""
+    """Remove the rows that are too old at this train iteration."""
 
     cur_iter: int
 
 
 class Drop(Struct, frozen=True, tag=True):
-    """Remove the rows of the chunk of this number."""
+    """Remove the rows of the chunk with this number."""
 
     chunk: int
 
 
 class Report(Struct, frozen=True, tag=True):
-    """Answer with the columns ``ids, priorities, uses`` of all rows."""
+    """Request the columns ``ids, priorities, uses`` of all rows."""
 
 
 class Restore(Struct, frozen=True, tag=True):
-    """Take over what an earlier shard reported of rows that are here."""
+    """Restore the report of an earlier shard, for rows that exist."""
 
     ids: np.ndarray
     priorities: np.ndarray
@@ -86,17 +86,16 @@ Message = Push | Draw | Update | Expire | Drop | Report | Restore
 
 
 class Answer(Struct, frozen=True):
-    """What a shard holds, and what a message asks for.
+    """State of a shard and the result of a message.
 
     Attributes:
-        rows: number of rows.
-        mass: sum of their weights.
-        smallest: the smallest weight; infinite without rows.
-        largest: the largest priority so far.
-        dropped: priorities of an update that came for rows that had left.
-        left: int64 ``[2 * K]``: numbers of chunks of which rows have left since the last answer, and how many rows of
-            each, one pair behind the other.
-        columns: arrays by name.
+        rows: Number of rows.
+        mass: Sum of their weights.
+        smallest: Smallest weight; infinite without rows.
+        largest: Largest priority so far.
+        dropped: Number of priorities of an update whose rows had left.
+        left: int64 ``[2 * K]``: alternating chunk numbers and counts of the rows that left since the last answer.
+        columns: Arrays by name.
     """
 
     rows: int = 0
@@ -109,39 +108,39 @@ class Answer(Struct, frozen=True):
 
 
 class ShardLink(Protocol):
-    """A shard, or the way to one. Used by one thread at a time.
+    """A shard, or the connection to one. Used by one thread at a time.
 
     Attributes:
-        remote: whether several should be asked at once, because their answers are waited for.
+        remote: Whether requests to several shards should run concurrently, because they wait for answers.
     """
 
     remote: bool
 
     def ask(self, message: Message) -> Answer:
-        """Have a message done, and return the answer to it.
+        """Process a message and return the answer.
 
         Raises:
-            ShardLost: there was none; the shard is not asked again.
+            ShardLost: There is no answer; the shard must not be used again.
         """
 
     def close(self) -> None:
-        """The shard is not needed any more. Never raises."""
+        """Release the shard. Never raises."""
 
 
 def to_json(value: Message | Answer) -> dict[str, Any]:
-    """As what JSON has, each array by `pack_array`."""
+    """Convert to JSON values, with arrays encoded by `pack_array`."""
     entries: dict[str, Any] = msgspec.to_builtins(value, enc_hook=pack_array)
     return entries
 
 
 def message_of_json(value: object) -> Message:
-    """The message of :func:`to_json`; raises ``ValueError``: it has not the form of one."""
+    """Return the message of :func:`to_json`; raises ``ValueError`` if ``value`` is malformed."""
     message: Message = msgspec.convert(value, Message, dec_hook=_array)
     return message
 
 
 def answer_of_json(value: object) -> Answer:
-    """The answer of :func:`to_json`; raises ``ValueError``: it has not the form of one."""
+    """Return the answer of :func:`to_json`; raises ``ValueError`` if ``value`` is malformed."""
     return msgspec.convert(value, Answer, dec_hook=_array)
 
 

@@ -1,4 +1,4 @@
-"""The places of the shards of a buffer: which shards are there, and what happens when one is lost."""
+"""Slots ("places") of a buffer's shards, with the replacement of lost shards."""
 
 import logging
 import threading
@@ -14,13 +14,13 @@ log = logging.getLogger(__name__)
 
 
 class Place:
-    """The place of a shard.
+    """Slot of a shard.
 
     Attributes:
-        link: the shard; None while there is none.
-        last: its last answer, without columns.
-        chunks: those of which it has rows, or had some when they were drawn for a batch that is on its way.
-        missing: why there is none, as it was logged.
+        link: The shard; None if there is none.
+        last: Its last answer, without columns.
+        chunks: Chunks with rows in the shard, or in a batch in flight.
+        missing: Reason why there is no shard, as logged.
     """
 
     def __init__(self, chunks: ChunkTable) -> None:
@@ -31,17 +31,17 @@ class Place:
 
 
 class Places:
-    """Asks shards, forgets the rows of those that are lost, and takes new ones in their places.
+    """Sends messages to shards, drops the rows of lost shards, and replaces them.
 
-    A shard that does not answer once is lost: another one, which is empty, comes in its place. Every method is called
-    under :attr:`lock`, except :meth:`revive`, :meth:`wait_for_all` and :meth:`close`.
+    A shard that fails to answer once is lost; an empty one takes its place. Call every method under :attr:`lock`,
+    except :meth:`revive`, :meth:`wait_for_all` and :meth:`close`.
 
     Args:
-        count: of the places.
-        connect: returns a new, empty shard for the place of a number; raises `ShardLost` while none can be had.
-        new_table: makes the table of the chunks of a place.
-        lost: called with the number of a place and the number of rows that were lost.
-        retry_s: seconds between two tries to get a new shard; None: `revive` is called by others alone.
+        count: Number of places.
+        connect: Returns a new, empty shard for a place number; raises `ShardLost` if none is available.
+        new_table: Creates the chunk table of a place.
+        lost: Called with a place number and the number of lost rows.
+        retry_s: Seconds between attempts to replace a shard; None: only on `revive`.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class Places:
 
     @property
     def present(self) -> list[int]:
-        """The numbers of the places that have a shard."""
+        """Return the numbers of the places that have a shard."""
         return [number for number, place in enumerate(self.all) if place.link is not None]
 
     @property
     def rows(self) -> int:
-        """Number of rows in all shards."""
+        """Return the number of rows in all shards."""
         return sum(place.last.rows for place in self.all)
 
     def ask(self, messages: Mapping[int, Message]) -> dict[int, Answer]:
-        """Send messages to the shards of places, all at once; returns the answers. Those that are lost have none."""
+        """Send messages to shards concurrently and return the answers; lost shards have none."""
         numbers = list(messages)
         if len(numbers) > 1 and any(place.link is not None and place.link.remote for place in self.all):
             if self._threads is None:
@@ -93,7 +93,7 @@ class Places:
         return answers
 
     def ask_all(self, message: Message) -> dict[int, Answer]:
-        """Send the same message to all shards that are there."""
+        """Send the same message to all present shards."""
         return self.ask(dict.fromkeys(self.present, message))
 
     def _ask(self, number: int, message: Message) -> Answer | ShardLost:
@@ -116,14 +116,14 @@ class Places:
         self._revive_soon()
 
     def release_unused(self) -> None:
-        """Hand over the chunks that nobody needs any more."""
+        """Release unused chunks."""
         for place in self.all:
             place.chunks.release_unused()
 
     # ------------------------------------------------------------------ new shards
 
     def revive(self) -> None:
-        """Try to get a shard for each place that has none."""
+        """Try to get a shard for each empty place."""
         with self._reviving:
             for number, place in enumerate(self.all):
                 if place.link is not None or self._closing.is_set():
@@ -159,13 +159,13 @@ class Places:
                     return
 
     def wait_for_all(self, timeout_s: float) -> None:
-        """Wait until each place has a shard, or up to ``timeout_s`` seconds; not where `revive` is called by others."""
+        """Wait up to ``timeout_s`` seconds until each place has a shard; no wait if shards come only on `revive`."""
         with self._joined:
             if self._retry_s is not None:
                 self._joined.wait_for(lambda: len(self.present) == len(self.all), timeout_s)
 
     def close(self) -> None:
-        """End all shards; their rows are dropped."""
+        """Close all shards and drop their rows."""
         self._closing.set()
         with self._reviving, self.lock:
             for place in self.all:

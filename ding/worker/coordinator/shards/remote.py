@@ -1,8 +1,8 @@
-"""A shard in a process of its own: messages over the control plane, JSON with the token of the run.
+"""Shard in a separate process: JSON messages over the control plane, authenticated with the token of the run.
 
-One request is one message, and its answer comes with it. The buffer numbers its messages, and the shard keeps its last
-answer, so that a request that got no answer can be sent again. A shard has a *life*, which `RemoteShard` begins: it
-refuses messages of an earlier one (of a coordinator that is no more, or of a buffer that took the process for lost).
+Each request carries one message, and its response the answer. The buffer numbers its messages, and the shard keeps its
+last answer, so that a request without an answer can be repeated. `RemoteShard` starts a new *life* of the shard, which
+refuses messages of earlier lives (from a dead coordinator, or from a buffer that considered the process lost).
 """
 
 import contextlib
@@ -39,21 +39,21 @@ from ding.worker.coordinator.shards.shard import Shard, ShardSpec
 log = logging.getLogger(__name__)
 
 ROLE = "shard"
-"""The role of a process that holds shards, for tokens."""
+"""Role of a shard process, for tokens."""
 
 _RETRY_PAUSE_S = 0.05
 _CLOSE_TIMEOUT_S = 1.0
 
 
 class Begin(Struct, forbid_unknown_fields=True):
-    """``POST /shard/begin``: make an empty shard of a buffer; one of an earlier life is dropped."""
+    """``POST /shard/begin``: create an empty shard of a buffer; a shard of an earlier life is dropped."""
 
     life: Identifier
     spec: ShardSpec
 
 
 class Ask(Struct, forbid_unknown_fields=True):
-    """``POST /shard/ask``: the message of this running number."""
+    """``POST /shard/ask``: process the message with this running number."""
 
     buffer: Identifier
     life: Identifier
@@ -77,11 +77,11 @@ class _Life:
 
 
 class ShardServer(HttpService):
-    """Holds one shard of each buffer of a run, for a coordinator.
+    """Serves one shard of each buffer of a run to a coordinator.
 
     Args:
-        host: address to listen on, at any free port.
-        run_token, transport, tls: see `HttpService`.
+        host: Address to listen on, at a free port.
+        run_token, transport, tls: See `HttpService`.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ShardServer(HttpService):
         super().__init__(host, 0, DEFAULT_SLAVE_PORT, SlaveErrorCode, run_token=run_token, transport=transport, tls=tls)
         self._lives: dict[str, _Life] = {}
         self._lock = threading.Lock()
-        #: Number of messages that were done.
+        #: Number of processed messages.
         self.asked = 0
         self._endpoint.add("POST", "/shard/begin", self._handle_begin, self._checks.alive)
         self._endpoint.add("POST", "/shard/ask", self._handle_ask, self._checks.alive, large=True)
@@ -151,16 +151,16 @@ def _refusal(text: str) -> ResponsibleException:
 
 
 class RemoteShard:
-    """The way to a new, empty shard in another process.
+    """Connection to a new, empty shard in another process.
 
     Args:
-        spec: of the shard.
-        name, address: of that process; ``http://host:port``.
-        patience_s: seconds to wait for an answer.
-        run_token, tls, transport: see `HttpService`; of the token, that of the process is made.
+        spec: Spec of the shard.
+        name, address: Name and address (``http://host:port``) of that process.
+        patience_s: Seconds to wait for an answer.
+        run_token, tls, transport: See `HttpService`; the token of the process is derived from ``run_token``.
 
     Raises:
-        ShardLost: there is no answer.
+        ShardLost: There is no answer.
     """
 
     remote = True
@@ -178,7 +178,7 @@ class RemoteShard:
     ) -> None:
         guard = TokenGuard(resolve_run_token(run_token))
         if guard.keys is not None:
-            # The process knows its own token alone.
+            # The process knows only its own token.
             guard.keys.enrol(WorkerName(ROLE, name))
         wire = resolve_transport(transport, tls).open(*split_http_address(address))
         headers = guard.headers(name)
@@ -205,7 +205,7 @@ class RemoteShard:
             raise ShardLost(f"{self._name} gave no answer that can be read: {error}") from error
 
     def close(self) -> None:
-        """See `ShardLink.close`. A process that was lost is not waited for: its next life ends this one."""
+        """See `ShardLink.close`. A lost process is not awaited: its next life replaces this one."""
         if not self._lost:
             with contextlib.suppress(ShardLost):
                 self._post("end", self._own, _CLOSE_TIMEOUT_S, retries=0)

@@ -1,4 +1,4 @@
-"""The rows of one shard of a buffer: an index with priorities, as the buffer of a run without shards has it."""
+"""Rows of one shard: an index with priorities, like that of an unsharded buffer."""
 
 import math
 from typing import Any
@@ -21,19 +21,19 @@ from ding.worker.coordinator.shards.messages import (
 )
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 
-# What limits a buffer limits all of its shards together.
+# Limits of a buffer apply to the sum of its shards.
 _OF_THE_WHOLE = ("rate_limit", "thruput_controller", "replay_buffer_size")
 
 
 class ShardSpec(Struct, forbid_unknown_fields=True):
-    """What a shard is made of.
+    """Specification of a shard.
 
     Attributes:
-        cfg: config of the buffer.
-        buffer_id: id of the buffer in the run.
-        number: which of its shards it is.
-        size: number of rows that it can hold.
-        exp_name: folder of the experiment.
+        cfg: Config of the buffer.
+        buffer_id: Id of the buffer in the run.
+        number: Index of the shard.
+        size: Capacity in rows.
+        exp_name: Experiment directory.
     """
 
     cfg: dict[str, Any]
@@ -62,7 +62,7 @@ class Shard:
             self._left.append(np.asarray(columns["chunk"]))
 
     def ask(self, message: Message) -> Answer:
-        """See `ShardLink.ask`; an error of a message that makes no sense passes through."""
+        """See `ShardLink.ask`; errors of invalid messages propagate."""
         columns = {}
         if isinstance(message, Push):
             self._push(message)

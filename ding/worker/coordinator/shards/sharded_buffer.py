@@ -1,13 +1,13 @@
-"""A replay buffer of a coordinator whose rows are in several shards.
+"""Replay buffer of a coordinator with its rows in several shards.
 
-The buffer knows which chunks there are and counts which are needed; a shard knows the rows of its chunks and their
-priorities. It draws as one buffer with the same rows: the sum of the weights of all rows is cut into as many equal
-parts as a batch has rows, and one point is drawn in each; the shards say which rows these points are.
+The buffer tracks chunks and counts their uses; a shard indexes the rows of its chunks and their priorities. Sampling
+equals that of a single buffer with the same rows: the sum of all weights is divided into as many equal strata as a
+batch has rows, one point is drawn in each, and the shards look up the rows of these points.
 
-*What is lost with a shard* are its rows: they leave the buffer, and their chunks are deleted once no learner reads
-them. They are counted (``lost_rows``, ``lost_shards``), as are new priorities for them (``dropped_updates``). Batches
-that are on their way to a learner are whole: their data is in the planes. A new shard is empty; it gets all new rows
-until it has as many as the others. While there is no shard nothing is admitted: collectors keep what they have.
+*Loss of a shard.* Its rows leave the buffer, and their chunks are deleted once no learner reads them. They are counted
+(``lost_rows``, ``lost_shards``), as are later priorities for them (``dropped_updates``). Batches in flight stay
+complete, because their data is in the planes. A new shard is empty and receives all new rows until it has as many as
+the others. While there is no shard, nothing is admitted: collectors keep their data.
 """
 
 import math
@@ -28,31 +28,30 @@ from ding.worker.coordinator.shards.shard import Shard, ShardSpec
 from ding.worker.replay_buffer.advanced_buffer import AdvancedReplayBuffer
 
 Connect = Callable[[ShardSpec], ShardLink]
-"""Returns a new, empty shard; raises `ShardLost` while none can be had."""
+"""Returns a new, empty shard; raises `ShardLost` if none is available."""
 
 _RETRY_S = 0.2
 _RESTORE_PATIENCE_S = 30.0
-# About how many rows a message to restore priorities has.
+# Approximate number of rows per message that restores priorities.
 _ROWS_OF_A_MESSAGE = 1 << 18
 
 
 class ShardedBuffer:
-    """A prioritised buffer whose elements are ``(chunk, row)`` pairs, in shards.
+    """Prioritised buffer with elements ``(chunk, row)``, in shards.
 
-    It has the methods of a :class:`~ding.worker.coordinator.buffers.metadata_buffer.MetadataBuffer` that a buffer
-    manager needs. Limits and counts are those of all shards together. Thread-safe: one message at a time is with each
-    shard. ``release`` is called under the lock of the buffer, by the thread that caused it.
+    Implements the methods of :class:`~ding.worker.coordinator.buffers.metadata_buffer.MetadataBuffer` that a buffer
+    manager uses. Limits and counts refer to the sum of all shards. Thread-safe: each shard processes one message at a
+    time. ``release`` is called under the buffer's lock, by the thread that caused it.
 
     Args:
-        cfg: config of an advanced buffer with the key ``shards``. For ``type: naive`` every row is as likely as any
-            other.
-        buffer_id: id of the buffer in the run.
-        exp_name: folder of the experiment.
-        first_batch: running number of the first batch that is drawn.
-        release: called with the refs of chunks that nobody needs any more.
-        count: called with the name of a counter and a number to add.
-        connect: gets shards; None: they are objects of this process.
-        retry_s: seconds between two tries to get a new shard; None: with :meth:`revive` only.
+        cfg: Config of an advanced buffer with the key ``shards``; ``type: naive`` samples uniformly.
+        buffer_id: Id of the buffer in the run.
+        exp_name: Experiment directory.
+        first_batch: Running number of the first batch.
+        release: Called with the refs of unused chunks.
+        count: Called with the name of a counter and an increment.
+        connect: Provides shards; None: shards in this process.
+        retry_s: Seconds between attempts to replace a shard; None: only on :meth:`revive`.
     """
 
     def __init__(
@@ -71,14 +70,14 @@ class ShardedBuffer:
         self._size = -(-positive_int(whole["replay_buffer_size"], "replay_buffer_size") // shards)
         self._limits = JointLimits(whole, self._size * shards)
         self._expires = float(whole["max_staleness"]) < math.inf
-        # A batch depends on the ones before it.
+        # Whether a batch depends on earlier ones.
         self._one_by_one = self._expires or float(whole["max_use"]) < math.inf
         self._draws = Draws()
         self._betas = Priorities(1, whole["alpha"], whole["beta"], whole["anneal_step"]).next_betas
         self._count = count
         self._turn = 0
         self._largest = 1.0
-        #: Running number of the next row that is pushed.
+        #: Running number of the next row.
         self.next_unique_id = 0
 
         def new_shard(number: int) -> ShardLink:
@@ -94,14 +93,14 @@ class ShardedBuffer:
     # ------------------------------------------------------------------ push
 
     def admit(self, refs: Sequence[Mapping[str, Any]]) -> int:
-        """How many of these chunks, from the first on, may be pushed now; see `MetadataBuffer.admit`."""
+        """Return how many of these chunks, from the first on, may be pushed now; see `MetadataBuffer.admit`."""
         with self._lock:
             return self._limits.admit([int(ref["rows"]) for ref in refs]) if self._places.present else 0
 
     def push_chunks(self, refs: Sequence[Mapping[str, Any]], cur_collector_envstep: int = -1) -> int:
-        """Take all rows of chunks; see `MetadataBuffer.push_chunks`. What was admitted is not refused.
+        """Push all rows of chunks; see `MetadataBuffer.push_chunks`. Admitted chunks are never refused.
 
-        When this returns, shards have the rows. Those on their way to a shard that was lost are lost with it.
+        On return the shards have the rows. Rows in transit to a lost shard are lost.
         """
         checked = [checked_ref(ref) for ref in refs]
         with self._lock:
@@ -114,7 +113,7 @@ class ShardedBuffer:
         return sum(ref["rows"] for ref in checked)
 
     def restore_chunks(self, refs: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        """Push what an earlier buffer held: ``(unique id of the first row, ref)`` in the order of the pushes."""
+        """Push the content of an earlier buffer: ``(unique id of the first row, ref)`` in push order."""
         self._places.wait_for_all(_RESTORE_PATIENCE_S)
         entries = [(first_id, checked_ref(ref)) for first_id, ref in refs]
         with self._lock:
@@ -124,7 +123,7 @@ class ShardedBuffer:
             self._push(entries)
 
     def _push(self, entries: Sequence[tuple[int, dict[str, Any]]]) -> None:
-        """Give each chunk to the shard with the fewest rows; to one after the other where these are equal."""
+        """Assign each chunk to the shard with the fewest rows, in turn if these are equal."""
         places = self._places.all
         fill = {number: places[number].last.rows for number in self._places.present or range(len(places))}
         parts: dict[int, list[tuple[int, dict[str, Any]]]] = {}
@@ -157,7 +156,7 @@ class ShardedBuffer:
     def sample_batches(self, size: int, iters: Sequence[int]) -> list[dict[str, Any]]:
         """Draw batches for a learner; see `MetadataBuffer.sample_batches`, with the same result.
 
-        ``buffer_idx`` is the slot among those of all shards, one shard behind the other.
+        ``buffer_idx`` is the slot in the concatenation of all shards.
         """
         batches: list[dict[str, Any]] = []
         with self._lock:
@@ -181,7 +180,7 @@ class ShardedBuffer:
             masses = np.array([place.last.mass for place in places])
             begins = np.concatenate([[0.0], masses.cumsum()])
             points = np.concatenate([self._draws.stratified(size) for _ in iters]) * (begins[-1] / size)
-            # Rounding may lead to the end itself, which lies in no shard.
+            # Rounding may yield the end point, which belongs to no shard.
             owner = np.minimum(begins[1:].searchsorted(points, "right"), np.flatnonzero(masses)[-1])
             asked = {int(number): np.flatnonzero(owner == number) for number in np.unique(owner)}
             answers = self._places.ask({
@@ -193,7 +192,7 @@ class ShardedBuffer:
                 for number, at in asked.items()
             })  # fmt: skip
             if len(answers) == len(asked):
-                break  # else a shard was lost: draw anew from the others
+                break  # otherwise a shard was lost: sample again from the others
         self._limits.sampled(size, len(iters))
         weights_of = smallest, np.repeat(self._betas(len(iters)), size)
         return self._batches(size, len(iters), asked, answers, *weights_of)
@@ -207,7 +206,7 @@ class ShardedBuffer:
         smallest: float,
         betas: np.ndarray,
     ) -> list[dict[str, Any]]:
-        """Put together what the shards have drawn, and hold its chunks."""
+        """Assemble batches from the samples of the shards, and hold their chunks."""
         chunks: list[str] = []
         columns: dict[str, np.ndarray] = {"rows": np.empty((size * count, 2), dtype=np.int64)}
         running: list[int] = []
@@ -215,7 +214,7 @@ class ShardedBuffer:
             at = asked.get(number, np.zeros(0, dtype=np.int64))
             found = answers[number].columns if number in answers else {"chunk": at}
             numbers, positions = np.unique(found["chunk"], return_inverse=True)
-            # In each place, so that all count the same batches.
+            # In each place, so that all places count the same batches.
             running, ids = place.chunks.hold(numbers, count)
             if not len(at):
                 continue
@@ -241,11 +240,11 @@ class ShardedBuffer:
         ]
 
     def batch_loaded(self, batch: int) -> None:
-        """The learner has the data of all batches up to this running number."""
+        """Record that the learner has the data of all batches up to this running number."""
         self._let_go(batch)
 
     def drop_batches(self) -> None:
-        """The learner is disconnected: nothing is on its way any more."""
+        """Drop all batches in flight, because the learner is disconnected."""
         self._let_go(None)
 
     def _let_go(self, batch: int | None) -> None:
@@ -255,7 +254,7 @@ class ShardedBuffer:
             self._places.release_unused()
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """Set priorities of sampled rows; see `AdvancedReplayBuffer.update`. What comes for lost rows is counted."""
+        """Set the priorities of sampled rows; see `AdvancedReplayBuffer.update`. Updates of lost rows are counted."""
         if not info or "priority" not in info:
             return
         ids, slots, priority = read_update(info, "buffer")
@@ -272,10 +271,10 @@ class ShardedBuffer:
             self._count("dropped_updates", len(ids) - taken)
             self._places.release_unused()
 
-    # ------------------------------------------------------------------ what is held
+    # ------------------------------------------------------------------ contents
 
     def drop_chunk(self, chunk: str) -> int:
-        """Forget a chunk whose data cannot be read; returns the number of rows that it held."""
+        """Remove an unreadable chunk; return the number of its rows."""
         removed = 0
         with self._lock:
             for place_number, place in enumerate(self._places.all):
@@ -289,33 +288,33 @@ class ShardedBuffer:
 
     @property
     def replay_buffer_size(self) -> int:
-        """Number of rows that all shards can hold."""
+        """Total capacity of the shards, in rows."""
         return self._size * len(self._places.all)
 
     def count(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return self._places.rows
 
     def rows_by_shard(self) -> list[int | None]:
-        """Number of rows of each shard; None for one that is not there."""
+        """Return the number of rows of each shard; None for a missing shard."""
         return [None if place.link is None else place.last.rows for place in self._places.all]
 
     def holds(self, chunk: str) -> bool:
-        """Whether a chunk is not released."""
+        """Return whether a chunk is still in use."""
         with self._lock:
             return any(chunk in place.chunks for place in self._places.all)
 
     @property
     def chunk_count(self) -> int:
-        """Chunks that are not released."""
+        """Return the number of chunks in use."""
         return sum(len(place.chunks) for place in self._places.all)
 
     def revive(self) -> None:
-        """Try now to get shards for the places of those that were lost."""
+        """Try to replace lost shards now."""
         self._places.revive()
 
     def priorities(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Unique ids, priorities and use counts of the held rows."""
+        """Return unique ids, priorities and use counts of the rows."""
         with self._lock:
             found = [answer.columns for answer in self._places.ask_all(Report()).values()]
             self._places.release_unused()
@@ -324,7 +323,7 @@ class ShardedBuffer:
         return ids, values, uses
 
     def restore_priorities(self, ids: np.ndarray, priorities: np.ndarray, uses: np.ndarray) -> None:
-        """Take over :meth:`priorities` of an earlier buffer, for the rows that are still there."""
+        """Restore :meth:`priorities` of an earlier buffer, for rows that still exist."""
         with self._lock:
             for begin in range(0, len(ids), _ROWS_OF_A_MESSAGE):
                 part = slice(begin, begin + _ROWS_OF_A_MESSAGE)
@@ -332,17 +331,17 @@ class ShardedBuffer:
             self._places.release_unused()
 
     def close(self) -> None:
-        """Remove all rows, and take no more; their chunks are released unless a batch with them is on its way."""
+        """Remove all rows and accept no more; their chunks are released unless a batch in flight contains them."""
         self._places.close()
 
     def push(self, data: object, cur_collector_envstep: int = -1) -> None:
-        """The classic form is not known here.
+        """Reject the classic form.
 
         Raises:
-            TypeError: always.
+            TypeError: Always.
         """
         raise TypeError("a buffer with shards takes chunks of rows, not metadata of single segments")
 
     def sample(self, batch_size: int, cur_learner_iter: int) -> None:
-        """Raises as :meth:`push`."""
+        """Raise like :meth:`push`."""
         self.push(None)

@@ -1,4 +1,4 @@
-"""The threads of a coordinator that talk to the workers: one per task, from its start at a worker to its end there."""
+"""Threads of a coordinator that communicate with the workers, one per task from its start to its end."""
 
 import logging
 import threading
@@ -24,15 +24,15 @@ _RUN: dict[str, Callable[[Session], dict[str, Any]]] = {"collector": run_collect
 
 
 class Attendance:
-    """Runs the sessions of all tasks that workers hold, and says how each ended.
+    """Runs the sessions of all tasks held by workers, and reports how each ended.
 
     Args:
-        ledger: the tasks.
-        callbacks: hear of finished tasks, and of what fails here.
-        links: the connections.
-        back: called with a session that is over and whether its worker may get another task.
-        timing: seconds of all sessions.
-        logger: text logger.
+        ledger: Tasks of the run.
+        callbacks: Notified of finished tasks and of local errors.
+        links: Connections to the workers.
+        back: Called with a finished session and whether its worker may get another task.
+        timing: Time-outs of all sessions.
+        logger: Text logger.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class Attendance:
         self.closing = threading.Event()
 
     def attends(self, holder: Holder) -> bool:
-        """Whether a thread talks to this life of a worker."""
+        """Return whether a session with this holder is running."""
         with self._lock:
             return holder in self._threads
 
     def begin(self, link: WorkerLink, task: dict[str, Any], resume: bool) -> None:
-        """Talk to a worker about a task, which it has begun already when ``resume``."""
+        """Start a session with a worker about a task; ``resume``: the worker has started it already."""
         session = Session(
             *(task, link.holder, link.role, self._ledger, self._callbacks, self._link_of, self.closing, self._timing),
             self._statistics,
@@ -87,7 +87,7 @@ class Attendance:
             self._logger.warning("these tasks did not end in time: %s", unfinished)
 
     def _link_of(self, holder: Holder, wait_s: float) -> WorkerLink | None:
-        """The connection to this life of a worker, waiting for it to come back."""
+        """Return the connection to a holder; wait up to ``wait_s`` for its reconnection."""
 
         def standing() -> WorkerLink | None:
             link = self._links.get(holder.worker)
@@ -100,7 +100,7 @@ class Attendance:
         return standing()
 
     def _run(self, session: Session, resume: bool) -> None:
-        """The thread of a session. What fails here and not at the worker, no other worker can mend: it is passed on."""
+        """Run a session in its thread. Local errors, which no other worker can repair, are passed on."""
         try:
             usable = self._attend(session, resume)
             self._over(session)
@@ -118,7 +118,7 @@ class Attendance:
                 del self._threads[session.holder]
 
     def _attend(self, session: Session, resume: bool) -> bool:
-        """Talk until the end; returns whether the worker may get another task."""
+        """Communicate until the task ends; return whether the worker may get another task."""
         name = session.holder.worker
         try:
             if not resume:

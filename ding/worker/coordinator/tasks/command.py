@@ -1,4 +1,4 @@
-"""The commander of a run, and what else a coordinator must not forget beside tasks and data."""
+"""Commander of a run, and other persistent state besides tasks and data."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,18 @@ from ding.worker.coordinator.tasks.records import TaskRecord
 
 
 class Command:
-    """A commander, which is called by one thread at a time: the caller holds :attr:`lock`.
+    """Wraps a commander that is used by one thread at a time: the caller holds :attr:`lock`.
 
     Args:
-        commander: decides which tasks there are.
-        journal: where its state is written down.
-        collectors: how many of them the commander's number of tasks is for.
+        commander: Decides which tasks to create.
+        journal: Stores the state.
+        collectors: Number of collectors that the commander's task limit is based on.
 
     Attributes:
-        policy_versions: newest version of each policy.
-        learner_step: train iterations so far.
-        over: the run has converged, or failed.
-        collectors: how many of them the run is to have.
+        policy_versions: Newest version of each policy.
+        learner_step: Train iterations so far.
+        over: Whether the run has converged or failed.
+        collectors: Target number of collectors.
     """
 
     def __init__(self, commander: BaseCommander, journal: Journal, collectors: int = 1) -> None:
@@ -34,7 +34,7 @@ class Command:
         self._journal = journal
 
     def scale(self, collectors: int) -> None:
-        """Have as many tasks more, or fewer, as there are to be collectors."""
+        """Adapt the limit of concurrent tasks to a new number of collectors."""
         for _ in range(collectors - self.collectors):
             self.commander.increase_collector_task_space()
         for _ in range(self.collectors - collectors):
@@ -42,14 +42,14 @@ class Command:
         self.collectors = collectors
 
     def save(self) -> None:
-        """Write down the state."""
+        """Save the state to the journal."""
         with self.lock:
             own = {"policy_versions": self.policy_versions, "learner_step": self.learner_step, "shutdown": self.over}
             commander = self.commander.state_dict()
             self._journal.save_values({"coordinator": own, "commander": commander, "collectors": self.collectors})
 
     def restore(self, state: JournalState, live: Sequence[TaskRecord]) -> None:
-        """Go on where an earlier coordinator was; ``live`` are its tasks that are not over."""
+        """Restore the state of an earlier coordinator; ``live`` are its open tasks."""
         saved: Mapping[str, Any] = state.values.get("coordinator", {})
         self.policy_versions = dict(saved.get("policy_versions", {}))
         self.learner_step = int(saved.get("learner_step", 0))
@@ -62,6 +62,6 @@ class Command:
             self.scale(int(state.values.get("collectors", self.collectors)))
 
     def status(self) -> dict[str, Any]:
-        """What a view of the run shows of it."""
+        """Return the summary for displays of the run."""
         own = {"collectors_wanted": self.collectors, **self.commander.status()}
         return {"policy_versions": dict(self.policy_versions), "train_iter": self.learner_step, **own}

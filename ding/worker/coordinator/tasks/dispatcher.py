@@ -1,4 +1,4 @@
-"""The thread of a coordinator that has tasks made, hands them out, and clears away what is over."""
+"""Thread of a coordinator that requests tasks, assigns them, and cleans up after finished ones."""
 
 import threading
 import time
@@ -19,11 +19,11 @@ _JOIN_S = 5.0
 
 
 class TaskState(NamedTuple):
-    """A task that is not over.
+    """An open task.
 
     Attributes:
-        task_id: its id.
-        start_time: seconds of the monotonic clock.
+        task_id: Id of the task.
+        start_time: Start time, of the monotonic clock in seconds.
     """
 
     task_id: str
@@ -33,15 +33,15 @@ class TaskState(NamedTuple):
 class Dispatcher:
     """Moves tasks from the commander through the ledger to the workers.
 
-    Nothing polls: the thread waits for :meth:`wake`, and looks at the time once a second.
+    The thread waits for :meth:`wake`, and checks deadlines once a second.
 
     Args:
-        command: the commander.
-        ledger: the tasks.
-        buffers: the replay buffers; that of a learner's task is opened with it.
-        comm: hands tasks to workers.
-        info, error: log a line.
-        broken: called with what ends the run.
+        command: Commander of the run.
+        ledger: Tasks of the run.
+        buffers: Replay buffers; the buffer of a learner's task is opened with it.
+        comm: Assigns tasks to workers.
+        info, error: Log a line.
+        broken: Called with an error that ends the run.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Dispatcher:
         self._info = info
         self._error = error
         self._broken = broken
-        #: The tasks that are not over.
+        #: Open tasks.
         self.open: dict[str, TaskState] = {}
         self._dirty = threading.Condition()
         self._changes = 1
@@ -69,22 +69,22 @@ class Dispatcher:
         self._thread = threading.Thread(target=self._run, name="dispatch", daemon=True)
 
     def enter(self, task_id: str) -> None:
-        """A task begins; or an earlier coordinator had begun it."""
+        """Register a task that was created here or by an earlier coordinator."""
         self.open[task_id] = TaskState(task_id, time.monotonic())
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread, and wait for that. May be called again."""
+        """End the thread and wait for it. Repeated calls have no effect."""
         self._closing = True
         self.wake()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_JOIN_S)
 
     def wake(self) -> None:
-        """Look again at what there is to hand out; workers or tasks have changed."""
+        """Reconsider the assignments after a change of workers or tasks."""
         with self._dirty:
             self._changes += 1
             self._dirty.notify_all()
@@ -107,12 +107,12 @@ class Dispatcher:
                     next_snapshot = time.monotonic() + _SNAPSHOT_EVERY_S
                     self._buffers.snapshot()
                     self._ledger.save_counters()
-            except Exception as error:  # noqa: BLE001 - told to the owner of the run, who ends it
+            except Exception as error:  # noqa: BLE001 - reported to the owner of the run, who ends it
                 self._broken(error)
                 return
 
     def _settle_expired(self) -> None:
-        """Report the tasks that nobody took in time or that failed too often."""
+        """Report tasks that no worker took in time or that failed too often."""
         self._ledger.expire()
         for task_id in list(self.open):
             record = self._ledger.record(task_id)
@@ -130,10 +130,10 @@ class Dispatcher:
                 self._error(f"no {record.kind} took task {task_id} in time; it is dropped")
 
     def _produce(self) -> None:
-        """Queue what the commander wants done."""
+        """Queue the tasks of the commander."""
         for kind in ("learner", "collector"):
             while not self._closing and not self._command.over:
-                # One lock for a task and its buffer: the task before may have had a buffer of the same name, which is
+                # One lock for a task and its buffer: the previous task may have had a buffer of the same name, which is
                 # closed when that task ends.
                 with self._command.lock:
                     task = getattr(self._command.commander, f"get_{kind}_task")()
@@ -149,7 +149,7 @@ class Dispatcher:
                 self._command.save()
 
     def _assign(self) -> None:
-        """Give queued tasks to idle workers."""
+        """Assign queued tasks to idle workers."""
         for kind, send in (
             ("learner", self._comm.send_learner_task),
             ("collector", self._comm.send_collector_task),
@@ -159,7 +159,7 @@ class Dispatcher:
                     break
 
     def _sweep(self) -> None:
-        """Delete what dead collectors have stored and nobody took."""
+        """Delete untaken chunks of dead collectors."""
         over = self._ledger.unswept(self._comm.is_present)
         swept = self._buffers.sweep({holder.process for holder in over})
         self._ledger.swept(over)
@@ -168,7 +168,7 @@ class Dispatcher:
 
 
 def without_imports(task: Any) -> Tree:
-    """A copy of nested dicts and lists without the key ``import_names``: workers import what their own config names."""
+    """Copy nested dicts and lists without ``import_names``: workers import only the modules of their own config."""
     if isinstance(task, Mapping):
         return {key: without_imports(value) for key, value in task.items() if key != "import_names"}
     if isinstance(task, (list, tuple)):

@@ -1,7 +1,7 @@
-"""What must survive a killed coordinator, in one SQLite file.
+"""Journal of the state that survives a killed coordinator, in one SQLite file.
 
-A write is durable against the death of the process when the call returns (write-ahead log; not against a power cut,
-which would also take the data folder of a memory-backed run). Everything stored is JSON text, numbers or raw arrays.
+Once a call returns, its write survives the death of the process (write-ahead log), but not necessarily a power cut,
+which would also destroy the data folder of a memory-backed run. All values are stored as JSON, numbers or raw arrays.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from ding.worker.coordinator.tasks.records import Holder, TaskPhase, TaskRecord
 
 log = logging.getLogger(__name__)
 
-#: Names of the values that hold what the buffers and the ledger have counted in the run.
+#: Names of the values that hold the counters of the buffers and the ledger.
 BUFFER_COUNTS, TASK_COUNTS = "buffer_counts", "task_counts"
-#: Name of the value with the processes of workers that get no more tasks: ``[[worker, process, why], ...]``.
+#: Name of the value with the quarantined worker processes: ``[[worker, process, why], ...]``.
 QUARANTINED = "quarantined"
 _VERSION = 1
 _FULL_PAUSE_S = 0.25
@@ -53,12 +53,12 @@ CREATE TABLE IF NOT EXISTS value (name TEXT PRIMARY KEY, value TEXT NOT NULL) WI
 
 @dataclass(frozen=True)
 class ChunkRow:
-    """A chunk that a buffer holds.
+    """A chunk held by a buffer.
 
     Attributes:
-        number: running number in the run, in the order of the pushes.
-        first_id: unique id that the buffer gave its first row.
-        ref: what the worker told of it.
+        number: Running number in the run, in push order.
+        first_id: Unique id of its first row in the buffer.
+        ref: Reference sent by the worker.
     """
 
     number: int
@@ -69,16 +69,16 @@ class ChunkRow:
 
 @dataclass
 class JournalState:
-    """What an earlier coordinator of the same run left behind.
+    """State of an earlier coordinator of the same run.
 
     Attributes:
-        tasks: in the order in which they were submitted.
-        fenced: lives of workers that are over, until they are swept.
-        unswept: lives of workers that got a task, and of which chunks that nobody took may lie around.
-        chunks: live chunks in the order of the pushes.
+        tasks: Tasks in the order of submission.
+        fenced: Fenced worker incarnations that are not swept yet.
+        unswept: Incarnations that had a task and may have left untaken chunks.
+        chunks: Live chunks in push order.
         buffers: ``buffer id -> config``.
         priorities: ``buffer id -> (unique ids, priorities, use counts)``.
-        values: anything that was put by name.
+        values: Other values by name.
     """
 
     tasks: list[TaskRecord] = field(default_factory=list)
@@ -91,22 +91,22 @@ class JournalState:
 
     @property
     def empty(self) -> bool:
-        """There was no earlier coordinator."""
+        """Whether there was no earlier coordinator."""
         return not (self.tasks or self.chunks or self.values)
 
 
 class Journal:
-    """The journal of one run. Thread-safe; every method is one transaction.
+    """Journal of one run. Thread-safe; every method is one transaction.
 
-    While there is no space, writers wait for some; what is not in the journal has not happened.
+    If the disk is full, writers wait for space: an event that is not journaled has not happened.
 
     Args:
-        path: the file; ``':memory:'`` keeps nothing.
-        full_patience_s: seconds to wait for space.
+        path: Path of the file; ``':memory:'`` is not persistent.
+        full_patience_s: Seconds to wait for disk space.
 
     Raises:
-        JournalError: it cannot be opened, or another version of this package wrote it. All methods: it cannot be read
-            or written.
+        JournalError: The journal cannot be opened, or another version of this package wrote it. Methods raise it if the
+            journal cannot be read or written.
     """
 
     def __init__(self, path: str = ":memory:", full_patience_s: float = 600.0) -> None:
@@ -128,11 +128,11 @@ class Journal:
         self._closed = False
 
     def stop_waiting(self) -> None:
-        """From now on, a write for which there is no space fails at once."""
+        """Fail at once if there is no disk space from now on."""
         self._closing.set()
 
     def close(self) -> None:
-        """Close the file. May be called again."""
+        """Close the file. Repeated calls have no effect."""
         self.stop_waiting()
         with self._lock:
             if not self._closed:
@@ -140,7 +140,7 @@ class Journal:
                 self._db.close()
 
     def _write(self, statements: Sequence[tuple[str, Sequence[Sequence[Any]]]]) -> None:
-        """Run ``(sql, rows)`` pairs in one transaction. A closed journal takes nothing."""
+        """Run ``(sql, rows)`` pairs in one transaction. A closed journal ignores them."""
         deadline: float | None = None
         while True:
             try:
@@ -171,7 +171,7 @@ class Journal:
     # ------------------------------------------------------------------ tasks
 
     def save_task(self, record: TaskRecord) -> None:
-        """A new task, with what is sent to a worker."""
+        """Save a new task with the message to its worker."""
         self._write([(
             "INSERT OR REPLACE INTO task VALUES (?, (SELECT COALESCE(MAX(position), 0) + 1 FROM task),"
             " ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -179,9 +179,9 @@ class Journal:
         )])  # fmt: skip
 
     def update_tasks(self, records: Sequence[TaskRecord], fenced: Collection[Holder] = ()) -> None:
-        """The state of tasks that were saved before, and with it the lives of workers that ended.
+        """Save the state of known tasks, together with fenced incarnations.
 
-        The life that holds a task is noted as one to be swept.
+        The holder of a task is marked as unswept.
         """
         holders = [one.holder for one in records if one.holder is not None]
         self._write([
@@ -194,14 +194,14 @@ class Journal:
         ])  # fmt: skip
 
     def forget_fenced(self, holders: Collection[Holder]) -> None:
-        """Drop lives of workers that have left nothing behind."""
+        """Remove fenced incarnations that have left no chunks."""
         self._write([
             (f"DELETE FROM {table} WHERE worker=? AND incarnation=?", [astuple(holder) for holder in holders])
             for table in ("fenced", "unswept")
         ])  # fmt: skip
 
     def forget_task(self, task_id: str) -> None:
-        """Drop a task and the sequence numbers of its workers."""
+        """Remove a task and the sequence numbers of its workers."""
         self._write(
             [("DELETE FROM task WHERE task_id=?", [(task_id,)]), ("DELETE FROM seen WHERE task_id=?", [(task_id,)])]
         )
@@ -216,9 +216,7 @@ class Journal:
         seq: int,
         counts: Mapping[str, int] | None = None,
     ) -> None:
-        """Chunks that a buffer takes, and with them the sequence number up to which the worker was heard, and what was
-        counted in the run so far, these chunks included.
-        """
+        """Save chunks taken by a buffer, with the sequence number received from the worker and the updated counters."""
         self._write([
             (
                 "INSERT INTO chunk VALUES (?, ?, ?, ?)",
@@ -235,27 +233,27 @@ class Journal:
         ])  # fmt: skip
 
     def drop_chunks(self, numbers: Sequence[int]) -> None:
-        """Chunks that no buffer holds any more."""
+        """Remove chunks that no buffer holds any more."""
         self._write([("DELETE FROM chunk WHERE number=?", [(number,) for number in numbers])])
 
     def save_buffer(self, buffer_id: str, cfg: Mapping[str, Any]) -> None:
-        """A new buffer."""
+        """Save a new buffer."""
         self._write([("INSERT OR REPLACE INTO buffer VALUES (?, ?, NULL)", [(buffer_id, json.dumps(cfg))])])
 
     def save_priorities(self, buffer_id: str, ids: np.ndarray, priorities: np.ndarray, uses: np.ndarray) -> None:
-        """A snapshot: int64 ids, float64 priorities and int64 use counts, each ``[N]``."""
+        """Save a snapshot: int64 ids, float64 priorities and int64 use counts, each ``[N]``."""
         table = np.stack([ids.astype("<f8"), priorities.astype("<f8"), uses.astype("<f8")])
         self._write([("UPDATE buffer SET priorities=? WHERE buffer_id=?", [(table.tobytes(), buffer_id)])])
 
     def drop_buffer(self, buffer_id: str) -> None:
-        """A buffer that was closed, and its chunks."""
+        """Remove a closed buffer and its chunks."""
         self._write([
             ("DELETE FROM buffer WHERE buffer_id=?", [(buffer_id,)]),
             ("DELETE FROM chunk WHERE buffer_id=?", [(buffer_id,)]),
         ])  # fmt: skip
 
     def save_values(self, values: Mapping[str, Any]) -> None:
-        """Named values that JSON can hold."""
+        """Save named JSON values."""
         self._write([(
             "INSERT OR REPLACE INTO value VALUES (?, ?)",
             [(name, json.dumps(value)) for name, value in values.items()],
@@ -264,10 +262,10 @@ class Journal:
     # ------------------------------------------------------------------ reading
 
     def load(self) -> JournalState:
-        """Everything that is in the journal.
+        """Return the content of the journal.
 
         Raises:
-            JournalError: it is damaged.
+            JournalError: The journal is damaged.
         """
         with self._lock:
             try:
@@ -302,10 +300,10 @@ class Journal:
 
 
 def copy_journal(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> JournalState:
-    """Copy the journal of a run, which may be in use, and return what is in the copy.
+    """Copy the journal of a run, which may be in use, and return the content of the copy.
 
     Raises:
-        JournalError: it cannot be read or written.
+        JournalError: The journal cannot be read or written.
     """
     try:
         with (
@@ -313,7 +311,7 @@ def copy_journal(source: str | os.PathLike[str], target: str | os.PathLike[str])
             contextlib.closing(sqlite3.connect(target)) as there,
         ):
             here.backup(there)
-            there.execute("PRAGMA journal_mode=DELETE")  # one file, without the write-ahead log beside it
+            there.execute("PRAGMA journal_mode=DELETE")  # a single file without a write-ahead log
     except sqlite3.Error as error:
         raise JournalError(f"the journal {os.fspath(source)} cannot be copied: {error}") from error
     journal = Journal(os.fspath(target))
@@ -324,10 +322,10 @@ def copy_journal(source: str | os.PathLike[str], target: str | os.PathLike[str])
 
 
 def forget_workers(path: str | os.PathLike[str], lost_chunks: Collection[str]) -> None:
-    """Prepare the journal of a run whose processes are all gone: tasks wait for workers, and chunks are lost.
+    """Prepare the journal of a run without live processes: requeue the tasks and remove lost chunks.
 
     Raises:
-        JournalError: it cannot be read or written.
+        JournalError: The journal cannot be read or written.
     """
     journal = Journal(os.fspath(path))
     try:
@@ -344,12 +342,12 @@ def forget_workers(path: str | os.PathLike[str], lost_chunks: Collection[str]) -
 
 
 def _is_full(error: Exception) -> bool:
-    """Whether the same write may succeed later; older Pythons tell it in the text only."""
+    """Return whether the write may succeed later; older Python versions report this only in the message."""
     return isinstance(error, sqlite3.OperationalError) and "full" in str(error)
 
 
 def _changing(record: TaskRecord) -> tuple[Any, ...]:
     holder = (None, None) if record.holder is None else astuple(record.holder)
-    # What a worker says may hold halves of surrogate pairs (of file names, for one), which no file can.
+    # Text from a worker, e.g. a file name, may contain lone surrogates, which cannot be encoded.
     error = record.error.encode(errors="backslashreplace").decode()
     return record.phase.value, *holder, record.failures, record.attempts, error

@@ -1,4 +1,4 @@
-"""The tasks of a run: which one is where. The only book of them; what changes goes to the journal in the same step.
+"""State of all tasks of a run. The ledger is the only record; each change is journaled in the same step.
 
 ::
 
@@ -10,13 +10,14 @@
                      |  +-> EXPIRED   (again: QUEUED, or FAILED after too many in a row)
                      +-----------------+-------------------+
 
-A task that was sent is held by one *holder* ``(worker, incarnation)`` under a *lease*: a deadline that every answer of
-the holder moves. Events of anyone else change nothing and are counted: so a result that comes late or twice has no
-effect. A holder whose lease ran out is *fenced*: that incarnation never gets another task.
+A task that was sent is held by one *holder* ``(worker, incarnation)`` under a *lease*: a deadline that each answer of
+the holder extends. Events of other processes are counted and otherwise ignored, so late and duplicate results have no
+effect. A holder with an expired lease is *fenced*: that incarnation never gets another task.
 
-Failures are counted in a row; ``progress`` ends the row. So a task that kills every worker at once is given up, and one
-whose workers are killed from outside now and then is not. A worker that fails at whatever it gets is given no more: its
-process is *quarantined*. So a task fails for good only if it failed at different workers, or if there is no other.
+Consecutive failures are counted; ``progress`` resets the count. Thus a task that kills every worker at once is given
+up, but one whose workers are occasionally killed from outside is not. A worker that fails at every task is
+*quarantined*: its process gets no more tasks. A task therefore fails for good only after failures at different workers,
+or if there is no other worker.
 """
 
 import threading
@@ -31,17 +32,17 @@ from ding.worker.coordinator.tasks.records import Holder, TaskCounters, TaskPhas
 
 
 class TaskLedger:
-    """All tasks of a run. Thread-safe. Events that come from outside never raise.
+    """All tasks of a run. Thread-safe. External events never raise.
 
     Args:
-        journal: where everything is written down.
-        lease_s: seconds for which an answer of a worker renews its lease.
+        journal: Stores every change.
+        lease_s: Seconds by which an answer of a worker extends its lease.
         queue_s: ``{kind: seconds}`` that a task waits for a worker before it expires.
-        max_failures: a task that fails so often in a row is ``FAILED``, a worker that does is quarantined.
-        clock: seconds, never going backwards.
+        max_failures: Number of consecutive failures after which a task is ``FAILED`` or a worker quarantined.
+        clock: Monotonic clock, in seconds.
 
     Attributes:
-        has_other: whether there is a worker of a kind beside those of these names that may be given a task; by default
+        has_other: Returns whether a worker of a kind, other than the given ones, can be assigned a task; by default
             there is none.
     """
 
@@ -54,7 +55,7 @@ class TaskLedger:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.lease_s = lease_s
-        #: What happened so far.
+        #: Event counters.
         self.counters = TaskCounters()
         self._journal = journal
         self._queue_s = dict(queue_s or {})
@@ -65,32 +66,32 @@ class TaskLedger:
         self._by_holder: dict[Holder, TaskRecord] = {}
         self._fenced: set[Holder] = set()
         self.has_other: Callable[[str, Collection[str]], bool] = lambda kind, names: False
-        # By worker and process: its failures in a row, and what the last one said.
+        # By worker and process: number of failures, and the message of the last one.
         self._failures: Counter[tuple[str, str]] = Counter()
         self._quarantined: dict[tuple[str, str], str] = {}
-        # Those of which chunks that nobody took may still lie around.
+        # Incarnations that may have left untaken chunks.
         self._unswept: set[Holder] = set()
 
-    # ------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------ queries
 
     def record(self, task_id: str) -> TaskRecord | None:
-        """The task, unless it was finished or dropped; do not change it."""
+        """Return the record of an open task, else ``None``; do not modify it."""
         with self._lock:
             return self._tasks.get(task_id)
 
     def queued(self, kind: str) -> list[dict[str, Any]]:
-        """Bodies of the queued tasks of a kind, oldest first."""
+        """Return the bodies of the queued tasks of a kind, oldest first."""
         with self._lock:
             tasks = self._tasks.values()
             return [one.body for one in tasks if one.phase is TaskPhase.QUEUED and one.kind == kind]
 
     def task_of(self, holder: Holder) -> TaskRecord | None:
-        """The task that a worker holds; do not change it."""
+        """Return the task held by a worker; do not modify it."""
         with self._lock:
             return self._by_holder.get(holder)
 
     def lease_left(self, task_id: str, holder: Holder) -> float:
-        """Seconds until the lease ends; 0 when the worker does not hold the task."""
+        """Return the seconds until the lease ends; 0 if the worker does not hold the task."""
         with self._lock:
             record = self._tasks.get(task_id)
             if record is None or record.holder != holder:
@@ -98,7 +99,7 @@ class TaskLedger:
             return max(0.0, record.lease_deadline - self._clock())
 
     def phases(self) -> dict[str, int]:
-        """Number of tasks by phase."""
+        """Return the number of tasks per phase."""
         with self._lock:
             return dict(Counter(record.phase.value for record in self._tasks.values()))
 
@@ -108,7 +109,7 @@ class TaskLedger:
         """Queue a task; ``body['task_id']`` is its id.
 
         Raises:
-            TaskStateError: it was submitted before.
+            TaskStateError: The task was submitted before.
         """
         with self._lock:
             task_id = body["task_id"]
@@ -119,10 +120,10 @@ class TaskLedger:
             self._journal.save_task(record)
 
     def send(self, task_id: str, holder: Holder) -> None:
-        """A queued task goes to a worker that is neither fenced nor busy.
+        """Assign a queued task to a worker that is neither fenced nor busy.
 
         Raises:
-            TaskStateError: it is not queued, or the worker may not have it.
+            TaskStateError: The task is not queued, or the worker may not have it.
         """
         with self._lock:
             record = self._tasks.get(task_id)
@@ -135,12 +136,12 @@ class TaskLedger:
             record.phase, record.holder, record.lease_deadline = TaskPhase.SENT, holder, self._clock() + self.lease_s
             record.attempts += 1
             self._by_holder[holder] = record
-            # From now on it may store chunks; whether it ends with its task or is lost in between is not known here.
+            # The holder may store chunks from now on, and may end normally or be lost.
             self._unswept.add(holder)
             self._journal.update_tasks([record])
 
     def started(self, task_id: str, holder: Holder) -> bool:
-        """The worker began; False when it does not hold the task any more."""
+        """Record that the worker started the task; return False if it no longer holds it."""
         with self._lock:
             record = self._held(task_id, holder)
             if record is None or record.phase is not TaskPhase.SENT:
@@ -150,7 +151,7 @@ class TaskLedger:
             return True
 
     def renew(self, task_id: str, holder: Holder, extra_s: float = 0.0) -> bool:
-        """The worker was heard of; its lease lasts at least ``lease_s + extra_s`` from now on."""
+        """Extend the lease of a worker that answered to at least ``lease_s + extra_s`` from now."""
         with self._lock:
             record = self._held(task_id, holder)
             if record is None:
@@ -160,11 +161,11 @@ class TaskLedger:
             return True
 
     def progress(self, task_id: str, holder: Holder, train_iter: int | None = None) -> bool:
-        """The worker did something useful: earlier failures no longer count.
+        """Record useful work of a worker and reset the failure count.
 
         Args:
-            train_iter: of a learner. One that failed by itself and came no further than before was of no use: it may
-                do the same iterations again and again, and fail at the next one.
+            train_iter: Train iteration of a learner. A learner that failed by itself makes progress only beyond the
+                iteration it had reached; otherwise it might repeat the same iterations and fail forever.
         """
         with self._lock:
             record = self._held(task_id, holder)
@@ -180,7 +181,7 @@ class TaskLedger:
             return record is not None
 
     def finish(self, task_id: str, holder: Holder) -> bool:
-        """The worker finished the task, which is forgotten. True exactly once per task."""
+        """Remove a task that the worker finished. Returns True exactly once per task."""
         with self._lock:
             record = self._held(task_id, holder)
             if record is None:
@@ -196,10 +197,10 @@ class TaskLedger:
             return True
 
     def fail(self, task_id: str, holder: Holder, error: str, at_fault: bool = True) -> TaskPhase | None:
-        """The task failed there: ``QUEUED`` again, ``FAILED`` for good, ``None`` when the worker does not hold it.
+        """Record a failure: ``QUEUED`` again, ``FAILED`` for good, or ``None`` if the worker does not hold the task.
 
         Args:
-            at_fault: whether that counts against the worker, too.
+            at_fault: Whether the failure also counts against the worker.
         """
         with self._lock:
             record = self._held(task_id, holder)
@@ -213,7 +214,7 @@ class TaskLedger:
             return record.phase
 
     def blame(self, holder: Holder, error: str) -> None:
-        """The process of this life of a worker failed: too often in a row, and it is quarantined."""
+        """Count a failure of a worker's process, and quarantine it after too many in a row."""
         with self._lock:
             process = holder.worker, holder.process
             self._failures[process] += 1
@@ -222,20 +223,20 @@ class TaskLedger:
                 self._journal.save_values({QUARANTINED: [[*one, why] for one, why in self._quarantined.items()]})
 
     def quarantine_of(self, holder: Holder) -> str | None:
-        """Why the process of this life of a worker is quarantined; None: it is not."""
+        """Return the reason of a worker's quarantine; ``None``: it is not quarantined."""
         with self._lock:
             return self._quarantined.get((holder.worker, holder.process))
 
     def fence(self, holder: Holder, error: str) -> None:
-        """This life of a worker is over; the task that it holds fails."""
+        """Fence an incarnation of a worker; the task that it holds fails."""
         with self._lock:
             self._fence({holder: error}, [])
 
     def expire(self) -> list[TaskRecord]:
-        """Let time pass: tasks that waited too long are ``EXPIRED``, leases that ran out fence their holders.
+        """Expire tasks that waited too long (``EXPIRED``), and fence holders whose leases ran out.
 
         Returns:
-            Tasks that changed.
+            The changed tasks.
         """
         with self._lock:
             now, silent, late = self._clock(), {}, []
@@ -250,10 +251,10 @@ class TaskLedger:
             return self._fence(silent, late) if silent or late else []
 
     def drop(self, task_id: str) -> None:
-        """Forget a task that is final, so that a long run does not grow.
+        """Remove a task in a final phase, so that memory stays bounded.
 
         Raises:
-            TaskStateError: it is not final.
+            TaskStateError: The task is not in a final phase.
         """
         with self._lock:
             record = self._tasks.get(task_id)
@@ -295,7 +296,7 @@ class TaskLedger:
             self.counters.requeued += 1
 
     def _fence(self, errors: Mapping[Holder, str], changed: list[TaskRecord]) -> list[TaskRecord]:
-        """End lives of workers, and write that down with ``changed``; returns all tasks that changed."""
+        """Fence incarnations and journal them with ``changed``; return all changed tasks."""
         for holder, error in errors.items():
             record = self._by_holder.get(holder)
             if record is not None:
@@ -311,45 +312,45 @@ class TaskLedger:
         self._tasks.pop(task_id, None)
         self._journal.forget_task(task_id)
 
-    # ------------------------------------------------------------------ lives of workers
+    # ------------------------------------------------------------------ incarnations of workers
 
     def is_fenced(self, holder: Holder) -> bool:
-        """Whether this life of a worker is over."""
+        """Return whether an incarnation of a worker is fenced."""
         with self._lock:
             return holder in self._fenced
 
     def lives_of(self, worker: str) -> list[Holder]:
-        """The lives of a worker that hold a task; more than one while a former one is not known to be over."""
+        """Return the incarnations of a worker that hold a task; several until a former one is known to be dead."""
         with self._lock:
             return [holder for holder in self._by_holder if holder.worker == worker]
 
     def unswept(self, present: Callable[[Holder], bool]) -> list[Holder]:
-        """Lives of workers that had a task, unless their process is ``present`` or works on one, in whichever life.
+        """Return incarnations that had a task, unless their process is ``present`` or works on a task.
 
-        What such a life stored and nobody took will be taken by nobody.
+        Their untaken chunks can be deleted.
         """
         with self._lock:
             at_work = {holder.process for holder in self._by_holder}
             return [life for life in self._unswept if life.process not in at_work and not present(life)]
 
     def swept(self, holders: Collection[Holder]) -> None:
-        """These lives of workers have left nothing behind."""
+        """Record that the chunks of these incarnations were deleted."""
         if holders:
             with self._lock:
                 self._unswept.difference_update(holders)
                 self._journal.forget_fenced(holders)
 
-    # ------------------------------------------------------------------ chunks that were taken
+    # ------------------------------------------------------------------ taken chunks
 
     def heard(self, task_id: str, holder: Holder, seq: int) -> None:
-        """Everything up to ``seq`` was taken, and is in the journal."""
+        """Record that all chunks up to ``seq`` were taken and journaled."""
         with self._lock:
             record = self._tasks.get(task_id)
             if record is not None:
                 record.seen[holder] = seq
 
     def seen(self, task_id: str, holder: Holder) -> int:
-        """The last sequence number that was taken."""
+        """Return the last sequence number that was taken."""
         with self._lock:
             record = self._tasks.get(task_id)
             return 0 if record is None else record.seen.get(holder, 0)
@@ -357,7 +358,7 @@ class TaskLedger:
     # ------------------------------------------------------------------ restart
 
     def restore(self, state: JournalState) -> None:
-        """Go on with the tasks of an earlier coordinator; workers get one lease of time to come back."""
+        """Restore the tasks of an earlier coordinator; workers have one lease to reconnect."""
         with self._lock:
             for record in state.tasks:
                 if record.phase.final:
@@ -374,7 +375,7 @@ class TaskLedger:
             self.counters = TaskCounters(**{**vars(self.counters), **state.values.get(TASK_COUNTS, {})})
 
     def save_counters(self) -> None:
-        """Write down what happened so far."""
+        """Save the counters to the journal."""
         with self._lock:
             counts = dict(vars(self.counters))
         self._journal.save_values({TASK_COUNTS: counts})

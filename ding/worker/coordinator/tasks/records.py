@@ -1,4 +1,4 @@
-"""What is known of a task: who has it, where it is, and how it went."""
+"""Data of a task: holder, phase and failures."""
 
 import enum
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class TaskPhase(str, enum.Enum):
-    """Where a task is."""
+    """Phase of a task."""
 
     QUEUED = "queued"
     SENT = "sent"
@@ -17,40 +17,40 @@ class TaskPhase(str, enum.Enum):
 
     @property
     def final(self) -> bool:
-        """Nothing follows."""
+        """Whether the phase is final."""
         return self in (TaskPhase.DONE, TaskPhase.FAILED, TaskPhase.EXPIRED)
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that may work on a task: the name of a worker and the id of its current life."""
+    """Process that may work on a task: the name of a worker and the id of its current incarnation."""
 
     worker: str
     incarnation: str
 
     @property
     def process(self) -> str:
-        """The incarnation that the process reported: one that comes back after it was fenced gets a new life."""
+        """Incarnation as reported by the process; a process that returns after being fenced gets a new incarnation."""
         return self.incarnation.partition("+")[0]
 
 
 @dataclass
 class TaskRecord:
-    """One task. Times are seconds of the monotonic clock of its ledger.
+    """One task. Times are in seconds of the ledger's monotonic clock.
 
     Attributes:
-        body: what is sent to a worker.
-        queue_deadline: until then it must be sent, while queued.
-        lease_deadline: until then its holder must be heard of, while sent or running.
-        failures: failures in a row, without progress in between.
-        failed_on: the workers at which these were.
-        attempts: how often it was sent.
-        error: what the last failure said.
-        reached: the train iteration of a learner up to which progress was reported.
-        reported: its worker itself reported the last failure, and was not killed or silent.
-        seen: for each holder, the number up to which its chunks were taken.
-        inherited: an earlier coordinator sent it, and its holder was not heard of since. If it never is, it died with
-            that coordinator, which is no failure of the task.
+        body: Message to a worker.
+        queue_deadline: Time by which a queued task must be sent.
+        lease_deadline: Time by which the holder must answer, while sent or running.
+        failures: Number of consecutive failures without progress.
+        failed_on: Workers of these failures.
+        attempts: Number of times the task was sent.
+        error: Message of the last failure.
+        reached: Train iteration up to which a learner's progress was reported.
+        reported: Whether the worker itself reported the last failure, rather than being killed or silent.
+        seen: Number up to which chunks were taken, per holder.
+        inherited: Whether an earlier coordinator sent the task and its holder has not answered since. A holder that
+            never answers died with that coordinator, which does not count as a failure of the task.
     """
 
     task_id: str
@@ -72,10 +72,10 @@ class TaskRecord:
 
 @dataclass
 class TaskCounters:
-    """What happened so far.
+    """Event counters.
 
     Attributes:
-        stale_events: events of a process that does not hold the task (late, doubled, or a zombie).
+        stale_events: Events of processes that do not hold the task (late, duplicate, or from a zombie).
     """
 
     submitted: int = 0

@@ -1,11 +1,11 @@
-"""What is said between a coordinator and one worker while that works on a task, and the types of its answers.
+"""Exchange between a coordinator and one worker about a task, and the types of the answers.
 
-Every message may be sent twice without harm: data carries sequence numbers, batches carry running numbers, demands are
-derived from the worker's free slots, and messages carry states, not changes. So a message without an answer is simply
-sent again, for as long as the lease of the worker lasts.
+All messages are idempotent: data carries sequence numbers, batches carry running numbers, demands follow from the
+worker's free slots, and messages carry states instead of changes. A message without an answer is repeated for as long
+as the worker's lease lasts.
 
-An answer that is of no type here is a failure of the worker, and names the field. Only what the coordinator itself
-reads is in the types. Keys that are not known here pass: commanders of one's own may need them.
+An answer that matches no type here counts as a failure of the worker; the error names the field. The types contain only
+the fields that the coordinator reads. Other keys pass, because custom commanders may use them.
 """
 
 import logging
@@ -35,14 +35,14 @@ Return = float | None
 
 
 class Ref(Struct):
-    """A reference to a chunk; ``checked_ref`` looks at the rest of it."""
+    """Reference to a chunk; ``checked_ref`` validates the remaining keys."""
 
     chunk: str
     seq: Number = 0
 
 
 class CollectorNews(Struct):
-    """Of ``data_task``."""
+    """Answer to ``data_task``."""
 
     seq: Number = 0
     refs: Annotated[list[Ref], Meta(max_length=_MAX_REFS)] | None = None
@@ -54,7 +54,7 @@ class CollectorNews(Struct):
 
 
 class CollectorEnd(Struct):
-    """Of ``close_task``."""
+    """Answer to ``close_task`` of a collector."""
 
     seq: Number = 0
     refs: Annotated[list[Ref], Meta(max_length=_MAX_REFS)] | None = None
@@ -72,7 +72,7 @@ class Demand(Struct):
 
 
 class LearnerInfo(Struct):
-    """What a train iteration brought."""
+    """Info of a train iteration."""
 
     learner_step: Count = 0
     learner_done: bool = False
@@ -80,14 +80,14 @@ class LearnerInfo(Struct):
 
 
 class NumberedInfo(Struct):
-    """The same with its number."""
+    """Info of a train iteration with its number."""
 
     seq: Number
     info: LearnerInfo
 
 
 class LearnerNews(Struct):
-    """Of ``get_data_task`` and ``learn_task``."""
+    """Answer to ``get_data_task`` and ``learn_task``."""
 
     demand: Annotated[list[Demand], Meta(max_length=_MAX_DEMANDS)] | None = None
     infos: list[NumberedInfo] | None = None
@@ -104,7 +104,7 @@ class LearnerNews(Struct):
 
 
 class Resource(Struct):
-    """Of ``resource``."""
+    """Answer to ``resource``."""
 
     task_id: str | None = None
 
@@ -119,13 +119,13 @@ _KINDS: dict[str, Any] = {
 
 
 def checked_answer(answer: object, name: str, worker: str, buffer_id: str | None = None) -> dict[str, Any]:
-    """Return the answer of a worker to the message ``name``.
+    """Validate and return a worker's answer to the message ``name``.
 
     Args:
-        buffer_id: the only buffer that it may name; None: any.
+        buffer_id: The only buffer that the answer may name; None: any.
 
     Raises:
-        WorkerTaskFailed: it has not the form that it must have; the message names the field.
+        WorkerTaskFailed: The answer is malformed; the message names the field.
     """
     if not isinstance(answer, dict):
         raise WorkerTaskFailed(f"{worker} answered {name} with {type(answer).__name__}, expected a dict")
@@ -140,9 +140,9 @@ def checked_answer(answer: object, name: str, worker: str, buffer_id: str | None
 
 
 class CollectedStatistics:
-    """What collectors counted of observations and rewards, by the buffer of their tasks; the newest of each collector.
+    """Normalisation statistics of observations and rewards by buffer, the newest of each collector.
 
-    Its calls may come from any thread.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -150,30 +150,30 @@ class CollectedStatistics:
         self._newest: dict[str, dict[str, Any]] = {}
 
     def note(self, buffer_id: str, contributions: Mapping[str, Any]) -> None:
-        """Keep the newest contribution of a collector."""
+        """Store the newest contribution of a collector."""
         with self._lock:
             self._newest[buffer_id] = {**self._newest.get(buffer_id, {}), **contributions}
 
     def unknown(self, buffer_id: str, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the contributions that are not among those that a learner was told."""
+        """Return the contributions that a learner has not received."""
         with self._lock:
             newest = dict(self._newest.get(buffer_id, {}))
         return {name: one for name, one in newest.items() if told.get(name) != one}
 
 
 class Cancelled(Exception):
-    """The coordinator closes, or the worker does not hold the task any more."""
+    """The coordinator closes, or the worker no longer holds the task."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds.
+    """Time-outs of a session, in seconds.
 
     Attributes:
-        long_poll_s: how long a worker waits for something to say.
-        answer_s: how much longer an answer may take.
-        start_s: how long a worker may take to begin or to end a task.
-        retry_s: pause before a message is sent again to a worker that refuses for now.
+        long_poll_s: Maximum time that a worker waits for news.
+        answer_s: Additional time for an answer.
+        start_s: Time that a worker may take to start or end a task.
+        retry_s: Pause before a message is repeated to a worker that temporarily refuses.
     """
 
     long_poll_s: float = 1.0
@@ -187,8 +187,8 @@ class Session:
     """One task at one worker.
 
     Attributes:
-        link_of: the current connection to the worker, waiting up to so many seconds for one; ``None``: there is none.
-        closing: set when the coordinator closes.
+        link_of: Returns the current connection to the worker, after waiting up to the given seconds; ``None``: none.
+        closing: Set when the coordinator closes.
     """
 
     task: dict[str, Any]
@@ -208,12 +208,12 @@ class Session:
         return text
 
     def call(self, name: str, timeout_s: float | None = None, **data: Any) -> dict[str, Any]:
-        """Ask the worker, again and again until there is an answer or its lease is over.
+        """Send a message to the worker, repeatedly until it answers or its lease ends.
 
         Raises:
-            WorkerTaskFailed: it answered that it failed, or something else than an answer.
-            WorkerLost: its lease is over.
-            Cancelled: somebody else holds the task.
+            WorkerTaskFailed: The worker reported a failure, or its answer is malformed.
+            WorkerLost: Its lease ended.
+            Cancelled: Another process holds the task.
         """
         timeout_s = self.timing.long_poll_s + self.timing.answer_s if timeout_s is None else timeout_s
         self.ledger.renew(self.task_id, self.holder, max(0.0, timeout_s - self.ledger.lease_s))
@@ -221,7 +221,7 @@ class Session:
             left = self.ledger.lease_left(self.task_id, self.holder)
             if left <= 0:
                 raise WorkerLost(f"{self.holder.worker} did not answer {name} while its lease lasted")
-            # The lease may be long, for an answer that takes long; without a connection there will be none.
+            # A lease may be long to allow for slow answers; without a connection there will be no answer.
             link = self.link_of(self.holder, min(left, self.ledger.lease_s))
             if link is None:
                 raise WorkerLost(f"{self.holder.worker} was lost and did not return before its lease expired")
@@ -241,21 +241,21 @@ class Session:
         return checked_answer(result, f"{self.role}_{name}", self.holder.worker, self.task.get("buffer_id"))
 
     def start(self, **extra: Any) -> None:
-        """Have the worker begin."""
+        """Start the task on the worker."""
         self.call("start_task", self.timing.start_s, task_info={**self.task, **extra})
         if not self.ledger.started(self.task_id, self.holder):
             raise Cancelled("the task was taken away while it started")
 
     def end(self, timeout_s: float | None = None, **data: Any) -> dict[str, Any]:
-        """Have the worker end the task; returns what it says about it."""
+        """End the task on the worker; return its summary."""
         return self.call("close_task", self.timing.start_s if timeout_s is None else timeout_s, **data)
 
     def clean_up(self) -> bool:
-        """Have a worker drop what it still does, in short time. Returns whether it answered."""
+        """Make a worker stop its current work, with a short time-out; return whether it answered."""
         link = self.link_of(self.holder, 0.0)
         if link is None:
             return False
-        # Chunks that were not taken will never be: the worker deletes them.
+        # Untaken chunks will never be taken: the worker deletes them.
         ack = {"ack": self.ledger.seen(self.task_id, self.holder)} if self.role == "collector" else {}
         try:
             link.call({"name": f"{self.role}_close_task", "task_id": self.task_id, **ack}, _CLOSE_TIMEOUT_S)
@@ -268,7 +268,7 @@ class Session:
 
 
 def run_collector(session: Session) -> dict[str, Any]:
-    """Take data from a collector until it is done; returns its finish info."""
+    """Take data from a collector until it is done; return its summary."""
     try:
         return _attend_collector(session)
     finally:
@@ -284,7 +284,7 @@ def _attend_collector(session: Session) -> dict[str, Any]:
         grant = callbacks.buffers.grant(session.task, session.holder, session.timing.long_poll_s, session.closing)
         if grant:
             news["grant"] = grant
-        # A collector without a grant has nothing to say: it was waited for above.
+        # A collector without a grant has no news: it was waited for above.
         wait_s = 0.0 if grant == {} else session.timing.long_poll_s
         result = session.call("data_task", ack=ack, max_wait_s=wait_s, **news)
         told = newest
@@ -300,17 +300,17 @@ def _attend_collector(session: Session) -> dict[str, Any]:
         complete = ack >= int(result.get("seq", ack))
         if info and complete and callbacks.deal_with_collector_judge_finish(session.task_id, info):
             return {**info, **_end_collector(session, ack)}
-        if refs and ack == before:  # what the buffer has no room for now, the worker keeps
+        if refs and ack == before:  # the worker keeps what the buffer has no room for
             session.closing.wait(session.timing.retry_s)
     raise Cancelled("the coordinator closes")
 
 
 def _end_collector(session: Session, ack: int) -> dict[str, Any]:
-    """End the task and take what the collector still had to tell."""
+    """End the task and take the remaining references of the collector."""
     try:
         finished = session.end(ack=ack)
     except WorkerTaskFailed as error:
-        # All its data is here, so nothing has to be done again.
+        # All its data has arrived, so the task need not be repeated.
         log.warning("%s is done, but did not end its task: %s", session.holder.worker, error)
         return {}
     refs = finished.get("refs") or []
@@ -324,7 +324,7 @@ def _end_collector(session: Session, ack: int) -> dict[str, Any]:
 
 
 def _take_refs(session: Session, result: Mapping[str, Any], ack: int) -> int:
-    """Hand over references; returns the number up to which they are taken."""
+    """Pass references to the buffer; return the number up to which they are taken."""
     refs = result.get("refs") or []
     if not refs:
         return ack
@@ -337,7 +337,7 @@ def _take_refs(session: Session, result: Mapping[str, Any], ack: int) -> int:
 
 
 def run_learner(session: Session) -> dict[str, Any]:
-    """Feed a learner until it is done; returns what it says at the end."""
+    """Feed a learner until it is done; return its final report."""
     callbacks, timing = session.callbacks, session.timing
     info_ack, demand = 0, None
     told: dict[str, Any] = {}
@@ -379,13 +379,13 @@ def _end_learner(session: Session) -> dict[str, Any]:
     try:
         return session.end()
     except WorkerTaskFailed as error:
-        # It has learned what it should, so nothing has to be done again.
+        # All iterations are done, so the task need not be repeated.
         log.warning("%s is done, but did not end its task: %s", session.holder.worker, error)
         return {}
 
 
 def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> int:
-    """Pass on what the learner reports and was not heard of before; returns the last number."""
+    """Process the new infos of a learner; return the last number."""
     infos = [info for info in unpack_infos(result) if info["seq"] > info_ack]
     if "policy_version" in result:
         session.callbacks.deal_with_policy_version(session.task, result["policy_version"])
@@ -394,7 +394,7 @@ def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> i
     )
     told = [info["info"] for info in infos]
     joined = joined_priorities(told)
-    if joined:  # the buffer takes all in one go
+    if joined:  # the buffer takes all priorities in one call
         told = [{**info, "priority_info": {}} for info in told]
         told[0]["priority_info"] = joined
     for info in told:
@@ -407,7 +407,7 @@ def _take_infos(session: Session, result: Mapping[str, Any], info_ack: int) -> i
 
 
 def _classic_round(session: Session, demand: Mapping[str, Any]) -> dict[str, Any] | None:
-    """One batch as a list of meta dicts, for learners that ask for one; the finish info when it was the last."""
+    """Send one batch as a list of meta dicts to a learner that requests one; return the summary after the last."""
     callbacks = session.callbacks
     while True:
         data = callbacks.deal_with_learner_get_data(

@@ -1,4 +1,4 @@
-"""Self-play in one process."""
+"""Self-play within one process."""
 
 from ding.utils.exports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Collect whole games of a learning policy against the opponents that a league chooses."""
+"""Collector of whole games between a learning policy and the opponents that a league selects."""
 
 import copy
 import os
@@ -27,28 +27,27 @@ from ding.worker.collector.base_serial_collector import (
 
 @SERIAL_COLLECTOR_REGISTRY.register("league")
 class LeagueSerialCollector(SerialCollector):
-    """Collects ``n_episode`` whole games per call, all against one opponent: the learning policy itself, or a snapshot.
+    """Collects ``n_episode`` whole games per call against one opponent: the learning policy itself, or a snapshot.
 
-    The learning policy is player 0; the environments are those of
-    :class:`~ding.worker.BattleSampleSerialCollector`. The steps of a snapshot are not recorded; where the policy plays
-    itself, those of both players are. The results go to the league, which takes a snapshot when one is due: a file in
-    ``<exp_name>/league``, unless ``league.path_policy`` names another folder. Their number and the results belong to
-    the state of the collector.
+    The learning policy is player 0; the environments are those of :class:`~ding.worker.BattleSampleSerialCollector`.
+    The steps of a snapshot are not recorded; if the policy plays itself, the steps of both players are. The results
+    update the league, which takes a snapshot when one is due, as a file in ``<exp_name>/league`` or in
+    ``league.path_policy``. The snapshots' number and the results are part of the collector's state.
 
     Args:
-        league: a league that several collectors share, each for one of its players. Whoever trains a player then writes
-            its weights to the ``checkpoint_path`` of the player before others play it, and before its next collection,
-            which may take a snapshot of that file (``examples/league.py``).
-        player_id: the learning player; the first active one by default.
+        league: League that several collectors share, each for one of its players. The trainer of a player must then
+            write its weights to the player's ``checkpoint_path`` before others play against it, and before its next
+            collection, which may take a snapshot of that file (see ``examples/league.py``).
+        player_id: Id of the learning player; by default the first active one.
 
     Raises:
-        RuntimeError: the run has several processes, of which each would have a league of its own.
-        ValueError: ``frozen_players`` is unknown, or the league shall begin with pretrained weights.
+        RuntimeError: The run has several processes, each of which would have its own league.
+        ValueError: ``frozen_players`` is unknown, or the league is configured to start from pretrained weights.
     """
 
     config = {
         **SERIAL_CONFIG,
-        # How snapshots act: 'eval' (greedily), or 'collect' (they explore as the learning policy).
+        # Behaviour of snapshots: 'eval' (greedy), or 'collect' (explore like the learning policy).
         "frozen_players": "eval",
         # See the league of its `league_type`; only its first active player learns, unless a script shares the league.
         "league": OneVsOneLeague.config,
@@ -77,7 +76,7 @@ class LeagueSerialCollector(SerialCollector):
         super().__init__(cfg, env, policy, tb_logger, exp_name, instance_name)
 
     def _own_league(self, cfg: EasyDict) -> BaseLeague:
-        # Snapshots belong to the run: in a shared folder, runs would play against each other's.
+        # Snapshots belong to the run: in a shared folder, runs would play against each other's snapshots.
         default = {**OneVsOneLeague.default_config(), "path_policy": self._folder}
         league = deep_merge_dicts(default, cfg.get("league", {}))
         if league["use_pretrain"]:
@@ -86,15 +85,15 @@ class LeagueSerialCollector(SerialCollector):
 
     @property
     def league(self) -> BaseLeague:
-        """The players, and how they did against each other."""
+        """League with the players and their results."""
         return self._league
 
     def reset_policy(self, _policy: Policies | None = None) -> None:
-        """Reset the policy, or replace the learning one.
+        """Reset the policy, or replace the learning policy.
 
         Raises:
-            AssertionError: no env manager was set before, there is no policy to reset, or there are several.
-            TypeError: this is not the collect mode of a policy.
+            AssertionError: No env manager was set before, there is no policy to reset, or there are several.
+            TypeError: ``_policy`` is not the collect mode of a policy.
         """
         if _policy is not None:
             learning = as_policies(_policy)
@@ -105,11 +104,11 @@ class LeagueSerialCollector(SerialCollector):
         super().reset_policy(_policy)
 
     def state_dict(self) -> StateDict:
-        """As of every collector, and the league's."""
+        """Return the state of the collector and of the league."""
         return {**super().state_dict(), "league": self._league.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Take up a :meth:`state_dict`; the files of the snapshots must still be there."""
+        """Restore a :meth:`state_dict`; the files of the snapshots must still exist."""
         super().load_state_dict(state_dict)
         self._league.load_state_dict(state_dict["league"])
 
@@ -127,18 +126,19 @@ class LeagueSerialCollector(SerialCollector):
         """Play games against one opponent.
 
         Args:
-            n_episode: number of games, at least the number of environments (``None``: the policy's ``n_episode``).
-            train_iter: learner iteration, by which the league counts, stored as ``collect_iter``.
-            policy_kwargs: keyword arguments of ``policy.forward`` of players that explore.
+            n_episode: Number of games, at least the number of environments (``None``: the policy's ``n_episode``).
+            train_iter: Learner iteration, used as the league's time and stored as ``collect_iter``.
+            policy_kwargs: Keyword arguments of ``policy.forward`` of exploring players.
 
         Returns:
-            The training samples of the learning policy: of player 0, then, where it played itself, of player 1.
+            Training samples of the learning policy: those of player 0, followed by those of player 1 if it played
+            itself.
 
         Raises:
             RuntimeError: ``n_episode`` is unknown, env manager or policy is missing, or the manager is closed.
             TypeError: ``n_episode`` is not an int.
             AssertionError: ``n_episode`` is smaller than the number of environments.
-            FileNotFoundError: the file of a snapshot is gone.
+            FileNotFoundError: The file of a snapshot is missing.
         """
         n_episode = episodes_target(n_episode, self._default_n_episode, self._ready().stepper.env.env_num)
         job = self._league.get_job_info(self._player)
@@ -158,7 +158,7 @@ class LeagueSerialCollector(SerialCollector):
     # ------------------------------------------------------------------ opponents
 
     def _set_opponent(self, checkpoint: str | None) -> None:
-        """Let a snapshot be player 1, or the learning policy (``None``). No game is under way."""
+        """Set player 1 to a snapshot, or to the learning policy (``None``), between two games."""
         learning = self._policies[0]
         opponent: Any = learning
         if checkpoint is not None:
@@ -170,7 +170,7 @@ class LeagueSerialCollector(SerialCollector):
             self._start()
 
     def _copy_of(self, learning: CollectMode) -> CollectMode:
-        """The mode of a second policy with a network of its own."""
+        """Return the mode of a second policy with a separate network."""
         model = copy.deepcopy(learning.get_attribute("model"))
         policy = create_policy(learning.get_attribute("cfg"), model=model, enable_field=[self._explores])
         mode: CollectMode = policy.collect_mode if self._explores == "collect" else policy.eval_mode

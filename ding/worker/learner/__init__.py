@@ -1,4 +1,4 @@
-"""The learner, which runs a policy's update on batches of samples, and its hooks."""
+"""Learner, which updates a policy on batches of samples, and its hooks."""
 
 from ding.utils.exports import lazy_exports
 

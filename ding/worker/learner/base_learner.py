@@ -1,7 +1,7 @@
-"""The learner: runs a policy's update on batches of samples, keeps the counters and calls the hooks.
+"""Learner: updates a policy on batches of samples, keeps the counters and calls the hooks.
 
-One *train iteration* is one log dict that ``policy.forward`` returns. ``train`` may run several (PPO returns one dict
-per minibatch): the counter and the ``after_iter`` hooks follow the dicts, ``before_iter`` runs once per call.
+One *train iteration* corresponds to one log dict returned by ``policy.forward``. A call of ``train`` may run several
+(PPO returns one dict per minibatch): the counter and the ``after_iter`` hooks run per dict, ``before_iter`` per call.
 """
 
 import logging
@@ -35,14 +35,14 @@ __all__ = ["BaseLearner", "TickMonitor", "create_learner", "get_simple_monitor_t
 log = logging.getLogger(__name__)
 
 _SAVE_HOOK_NAME = "save_ckpt_after_run"
-# Train iterations over which the logged values are averaged.
+# Number of train iterations over which logged values are averaged.
 _AVERAGED_ITERS = 10
-# Types of logged values that stay what they are.
+# Types of logged values that are not converted.
 _FIXED = frozenset((bool, int, float, str))
 
 
 class Loader(Protocol):
-    """Where ``start`` takes its batches from."""
+    """Source of the batches of ``start``."""
 
     def __next__(self) -> Samples | None:
         """Return the next batch; ``None`` ends the training."""
@@ -58,44 +58,44 @@ class BaseLearner(Configurable):
     Not thread-safe, except that ``close`` may be called while another thread is in ``start``.
 
     Args:
-        cfg: learner config, see :attr:`config`. It is not changed.
-        policy: learn mode of a policy; may also be set later.
-        tb_logger: tensorboard writer to share. Without one the learner makes its own, and closes it.
-        dist_info: ``(rank, world_size)``, instead of what ``torch.distributed`` says.
-        exp_name: folder of the experiment.
-        instance_name: name of this learner, in log files, tags and the checkpoint folder.
+        cfg: Learner config, see :attr:`config`. It is not modified.
+        policy: Learn mode of a policy; may also be set later.
+        tb_logger: TensorBoard writer to share; ``None``: create one and close it in :meth:`close`.
+        dist_info: ``(rank, world_size)``; by default read from ``torch.distributed``.
+        exp_name: Experiment directory.
+        instance_name: Name of this learner in log files, tags and the checkpoint folder.
     """
 
     config = {
-        # Iterations of `start()` (parallel mode).
+        # Train iterations of `start()` (parallel mode).
         "train_iterations": int(1e9),
-        # Of `setup_dataloader()` (parallel mode); optional chunk_size, by default the batch size.
+        # Options of `setup_dataloader()` (parallel mode); optional chunk_size, by default the batch size.
         "dataloader": {"num_workers": 0},
         # Log `policy.info()` when a policy is set.
         "log_policy": True,
-        # Every rank trains a task of its own: each one monitors.
+        # True if every rank trains a separate task: each one monitors.
         "is_multitask_pipeline": False,
-        # Only rank 0 keeps averages and writes tensorboard values.
+        # Only rank 0 keeps averages and writes TensorBoard values.
         "only_monitor_rank0": True,
-        # How many checkpoints named by iteration stay; None: all.
+        # Number of checkpoints named by iteration to keep; None: all.
         "keep_last": None,
-        # What happens when there is no space for a checkpoint: 'end' of the run with an error, or 'wait' for space.
+        # Reaction to a full disk when a checkpoint is saved: 'end' the run with an error, or 'wait' for space.
         "on_disk_full": "end",
         "hook": {
             # Path of a checkpoint; '' loads none.
             "load_ckpt_before_run": "",
-            # In train iterations.
+            # Interval in train iterations.
             "log_show_after_iter": 100,
             "save_ckpt_after_iter": 10000,
-            # In minutes; None: not by time.
+            # Interval in minutes; None: disabled.
             "save_ckpt_every_minutes": None,
-            # False saves none at the end.
+            # False saves no checkpoint at the end.
             "save_ckpt_after_run": True,
         },
     }
 
     get_data: Callable[[int], Any]
-    """Returns a batch of so many samples; set by the communication layer, for :meth:`setup_dataloader`."""
+    """Returns a batch of the given size; set by the communication layer, for :meth:`setup_dataloader`."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class BaseLearner(Configurable):
         instance_name: str = "learner",
     ) -> None:
         self._cfg = cfg
-        #: Folder of the experiment, and name of this learner.
+        #: Experiment directory, and name of this learner.
         self.exp_name, self.instance_name = exp_name, instance_name
-        #: File name of the next checkpoint; ``None``: by iteration.
+        #: File name of the next checkpoint; ``None``: named by iteration.
         self.ckpt_name: str | None = None
         #: Writes the checkpoints.
         self.saver = CheckpointSaver(cfg.get("keep_last"), cfg.get("on_disk_full", "end"))
@@ -118,31 +118,32 @@ class BaseLearner(Configurable):
         multitask = cfg.get("is_multitask_pipeline", False)
         self.only_monitor_rank0 = bool(cfg.get("only_monitor_rank0", True)) and not multitask
         self._monitors = self.rank == 0 or not self.only_monitor_rank0
-        #: The text logger; the tensorboard writer, ``None`` on a rank that does not monitor.
+        #: Text logger and TensorBoard writer; the latter is ``None`` on a rank that does not monitor.
         self.logger, self.tb_logger = self._make_loggers(tb_logger)
         self._owned_writer = self.tb_logger if tb_logger is None else None
-        #: What the current iteration logs: ``{'scalar', 'scalars', 'histogram'}``.
+        #: Values logged by the current iteration: ``{'scalar', 'scalars', 'histogram'}``.
         self.log_buffer: dict[str, dict[str, Any]] = {
             name: build_log_buffer() for name in ("scalar", "scalars", "histogram")
         }
         self._monitor: TickMonitor | None = None
-        # What the monitor has not got yet: the values of iterations without a due hook. It looks back no further.
+        # Values of iterations without a due hook, which the monitor has not received yet. Bounded by the monitor's
+        # window.
         self._unmonitored: deque[dict[str, Any]] = deque(maxlen=_AVERAGED_ITERS + 1)
         self._num_unmonitored = 0
-        #: Counter of train iterations. Hooks of ``after_iter`` see the number of the iteration, from 0 on.
+        #: Counter of train iterations. ``after_iter`` hooks see the number of the iteration, starting at 0.
         self.last_iter = CountVar(0)
-        #: Number of train iterations of a :meth:`start`; a learner that goes on from a checkpoint sets what is left.
+        #: Number of train iterations of a :meth:`start`; a learner resumed from a checkpoint sets the remaining number.
         self.train_iterations = int(cfg.get("train_iterations", 1e9))
-        #: Env steps of the collector, as last given to ``train`` or loaded from a checkpoint.
+        #: Env steps of the collector, as last passed to ``train`` or loaded from a checkpoint.
         self.collector_envstep = 0
-        #: ``priority``, ``replay_buffer_idx`` and ``replay_unique_id`` of the last ``train``; ``{}`` when its policy
-        #: gave no priorities. The last two are lists or arrays with one entry per sample.
+        #: ``priority``, ``replay_buffer_idx`` and ``replay_unique_id`` of the last ``train``; ``{}`` if its policy
+        #: returned no priorities. The last two are lists or arrays with one entry per sample.
         self.priority_info: dict[str, Any] = {}
         self._learner_done = False
         self._end_flag = False
         self._dataloader: Any = None
         self._policy: Any = None
-        #: Position -> hooks, in the order in which they run.
+        #: Position -> hooks, in execution order.
         self.hooks = self._make_hooks()
         if policy is not None:
             self.policy = policy
@@ -166,7 +167,7 @@ class BaseLearner(Configurable):
 
     @property
     def learn_info(self) -> dict[str, Any]:
-        """``{'learner_step', 'priority_info', 'learner_done'}``, as commanders get it."""
+        """``{'learner_step', 'priority_info', 'learner_done'}``, the progress for commanders."""
         return {
             "learner_step": self.last_iter.val,
             "priority_info": self.priority_info,
@@ -174,15 +175,15 @@ class BaseLearner(Configurable):
         }
 
     def info(self, s: str) -> None:
-        """Log a line as information."""
+        """Log a line at info level."""
         self.logger.info(f"[RANK{self.rank}]: {s}")
 
     def debug(self, s: str) -> None:
-        """Log a line for debugging."""
+        """Log a line at debug level."""
         self.logger.debug(f"[RANK{self.rank}]: {s}")
 
     def register_hook(self, hook: LearnerHook) -> None:
-        """Add a hook at its position, by priority."""
+        """Add a hook at its position, ordered by priority."""
         add_learner_hook(self.hooks, hook)
 
     def call_hook(self, name: str) -> None:
@@ -196,19 +197,19 @@ class BaseLearner(Configurable):
         """Update the policy with one batch.
 
         Args:
-            data: a list of sample dicts or a :class:`~ding.data.TransitionBatch`, or several by name. Policies whose
-                forward is not marked ``@batched`` always get lists of dicts.
-            envstep: env steps of the collector so far; a negative number leaves :attr:`collector_envstep` as it is.
-            policy_kwargs: further arguments of ``policy.forward``.
+            data: List of sample dicts, or a :class:`~ding.data.TransitionBatch`, or several of them by name. Policies
+                whose forward is not marked ``@batched`` always receive lists of dicts.
+            envstep: Env steps of the collector so far; a negative number leaves :attr:`collector_envstep` unchanged.
+            policy_kwargs: Further arguments of ``policy.forward``.
 
         Returns:
-            The log dicts of the policy, one per iteration, without ``priority``, ``[scalars]...`` and
-            ``[histogram]...`` entries.
+            Log dicts of the policy, one per iteration, without ``priority``, ``[scalars]...`` and ``[histogram]...``
+            entries.
 
         Raises:
-            AssertionError: no policy was set.
-            TypeError: ``policy.forward`` returned something else than a dict or a list of dicts.
-            NonFiniteError: a loss or the weights are NaN or infinite, and ``policy.learn.on_nonfinite`` is ``'raise'``.
+            AssertionError: No policy was set.
+            TypeError: ``policy.forward`` returned neither a dict nor a list of dicts.
+            NonFiniteError: A loss or the weights are NaN or infinite, and ``policy.learn.on_nonfinite`` is ``'raise'``.
         """
         if self._policy is None:
             raise AssertionError("the learner has no policy: pass one to the constructor or set `learner.policy`")
@@ -239,7 +240,7 @@ class BaseLearner(Configurable):
         return log_vars
 
     def _end_iteration(self, values: dict[str, Any], train_time: float) -> None:
-        """Log the values of a train iteration, call the hooks if one of them is due, and count it."""
+        """Log the values of a train iteration, call due hooks, and increment the counter."""
         hooks, train_iter = self.hooks["after_iter"], self.last_iter.val
         logged = {**self.log_buffer["scalar"], **values, "train_time": train_time}
         # A tensor or an array may change before it is averaged.
@@ -258,7 +259,7 @@ class BaseLearner(Configurable):
         """Build the data loader over ``self.get_data(batch_size)``, which the communication layer sets.
 
         Args:
-            loader: use this one instead: an iterator over batches with ``close()``; ``None`` is its end.
+            loader: Loader to use instead: an iterator over batches with ``close()`` that ends with ``None``.
         """
         if loader is not None:
             self._dataloader = loader
@@ -282,10 +283,10 @@ class BaseLearner(Configurable):
 
     @auto_checkpoint(reraise=True)
     def start(self) -> None:
-        """Train on what the data loader delivers, for :attr:`train_iterations` iterations or until ``close``.
+        """Train on the batches of the data loader, for :attr:`train_iterations` iterations or until ``close``.
 
-        ``after_run`` hooks run, and ``learn_info['learner_done']`` becomes true, only when all iterations were done. An
-        exception or a signal saves a checkpoint first.
+        ``after_run`` hooks run, and ``learn_info['learner_done']`` becomes true, only after all iterations. On an
+        exception or a signal, a checkpoint is saved first.
         """
         if self._end_flag:
             self.info(f"{self.instance_name} was closed before it was started")
@@ -295,7 +296,7 @@ class BaseLearner(Configurable):
         end = self.last_iter.val + self.train_iterations
         while self.last_iter.val < end:
             data = self._next_data()
-            # Several processes agree on the last batch by its absence: none may leave out one that the others train on.
+            # Several processes detect the last batch by its absence, so none may skip a batch that the others train on.
             if data is None or (self._end_flag and self.world_size == 1):
                 return
             self.train(data)
@@ -303,9 +304,9 @@ class BaseLearner(Configurable):
         self.call_hook("after_run")
 
     def close(self) -> None:
-        """Stop ``start``, close the data loader, flush the writer and close it if it is the learner's own.
+        """Stop ``start``, close the data loader, flush the writer, and close it unless it is shared.
 
-        A second call does nothing.
+        Repeated calls have no effect.
         """
         if self._end_flag:
             return
@@ -325,11 +326,11 @@ class BaseLearner(Configurable):
     def save_checkpoint(self, ckpt_name: str | None = None) -> None:
         """Save a checkpoint now, on rank 0.
 
-        The hook named ``save_ckpt_after_run`` does it if there is one, so that a custom one is honoured.
+        The hook ``save_ckpt_after_run`` saves it if there is one, so a custom hook takes effect.
 
         Args:
-            ckpt_name: file name in the checkpoint folder, by default :attr:`ckpt_name`, else
-                ``iteration_<train_iter>.pth.tar``. A name holds for this one checkpoint.
+            ckpt_name: File name in the checkpoint folder, for this checkpoint only; by default :attr:`ckpt_name`, else
+                ``iteration_<train_iter>.pth.tar``.
         """
         if ckpt_name is not None:
             self.ckpt_name = ckpt_name
@@ -345,7 +346,7 @@ class BaseLearner(Configurable):
 
     @property
     def monitor(self) -> TickMonitor | None:
-        """Moving averages of what is logged, ``None`` without a policy or on a rank that does not monitor."""
+        """Moving averages of the logged values; ``None`` without a policy or on a rank that does not monitor."""
         monitor, waiting, number = self._monitor, list(self._unmonitored), self._num_unmonitored
         self._unmonitored.clear()
         self._num_unmonitored = 0
@@ -363,7 +364,7 @@ class BaseLearner(Configurable):
 
     @property
     def policy(self) -> Any:
-        """Learn mode of the policy. Setting it builds a new monitor from ``policy.monitor_vars()``."""
+        """Learn mode of the policy. Setting it creates a new monitor from ``policy.monitor_vars()``."""
         return self._policy
 
     @policy.setter
@@ -381,22 +382,22 @@ def create_learner(cfg: EasyDict, **kwargs: Any) -> BaseLearner:
     """Build the learner registered under ``cfg.type``, after importing ``cfg.import_names``.
 
     Raises:
-        KeyError: the type is missing or not registered; the message names the nearest one.
+        KeyError: The type is missing or not registered; the message names the closest one.
     """
     learner: BaseLearner = LEARNER_REGISTRY.create(cfg, **kwargs)
     return learner
 
 
 def _as_rows(data: Any) -> Any:
-    """The samples, or samples by name, as lists of dicts where they are columns."""
+    """Convert samples in columns (or samples by name) to lists of dicts."""
     return map_leaves(lambda samples: samples.rows() if isinstance(samples, TransitionBatch) else samples, data)
 
 
 def _priority_info(priority: object, data: object) -> dict[str, Any]:
-    """``priority`` with the ids by which a buffer finds the samples again, ``None`` for samples that have none.
+    """Return ``priority`` with the ids that locate the samples in a buffer, ``None`` for samples without ids.
 
     Raises:
-        TypeError: ``data`` is no sequence of samples.
+        TypeError: ``data`` is not a sequence of samples.
     """
     ids: dict[str, Any] = {}
     for key in ("replay_buffer_idx", "replay_unique_id"):

@@ -1,4 +1,4 @@
-"""The look for NaN and infinity in the updates of a policy."""
+"""Detection of NaN and infinity in the updates of a policy."""
 
 import logging
 import math
@@ -18,21 +18,20 @@ from ding.utils.nested import iter_paths
 
 log = logging.getLogger(__name__)
 
-# Kind of the files that hold the batch of an update that was not finite, and how many of skipped updates are saved.
+# File prefix for the batches of non-finite updates, and maximum number saved for skipped updates.
 _FILE_KIND, _SAVED_SKIPS = "ding.batch", 3
 
 
 class FiniteCheck:
-    """Looks for NaN and infinity in each update of a policy, and keeps the batch for inspection.
+    """Checks each update of a policy for NaN and infinity, and keeps the batch for inspection.
 
-    Looking costs microseconds per update, and no wait for a device: the losses that a policy reports are numbers
-    already, and on the CPU one weight tensor is looked at, the first of the network, which every gradient that is not
-    finite reaches by the chain rule. What both miss is noticed by the loss of the next update, so the batch before is
-    kept, too.
+    A check costs microseconds and no device synchronisation: the reported losses are numbers already, and on the CPU
+    only one weight tensor is checked, the first of the network, which every non-finite gradient reaches by the chain
+    rule. What both checks miss shows in the loss of the next update, so the previous batch is kept, too.
 
     Args:
-        policy: learn mode; its config says what happens (``policy.learn.on_nonfinite``), by default ``'raise'``.
-        folder: where batches are saved: ``iteration_<n>.safetensors``, and the one before it.
+        policy: Learn mode; its config defines the reaction (``policy.learn.on_nonfinite``), by default ``'raise'``.
+        folder: Folder of the saved batches: ``iteration_<n>.safetensors`` and the batch before it.
     """
 
     def __init__(self, policy: LearnMode, folder: str) -> None:
@@ -46,14 +45,14 @@ class FiniteCheck:
         first = parameters[0] if parameters else None
         self._probe = first if first is not None and first.device.type == "cpu" and first.is_floating_point() else None
         self._previous: object = None
-        #: Updates whose loss was not finite, and which were left out.
+        #: Number of skipped updates with a non-finite loss.
         self.skipped = 0
 
     def look(self, logged: Sequence[Mapping[str, Any]], data: object, train_iter: int) -> bool:
-        """Look at what an update logged; returns whether it is finite, or nobody wants to know.
+        """Check the logged values of an update; return whether they are finite or the check is disabled.
 
         Raises:
-            NonFiniteError: it is not, and the run is to end. The batches are saved.
+            NonFiniteError: They are not finite, and the run must end. The batches are saved.
         """
         if self._mode == "ignore":
             return True
@@ -68,7 +67,7 @@ class FiniteCheck:
             self._previous = data
             return True
         found = bad_losses[:1]
-        # What is in the weights already, no left out update mends.
+        # Skipping an update cannot repair weights that are already non-finite.
         if self._mode == "skip" and not bad_weights:
             self.skipped += 1
             if self.skipped <= _SAVED_SKIPS or self.skipped & (self.skipped - 1) == 0:
@@ -100,7 +99,7 @@ class FiniteCheck:
 
 
 def _cause(data: object) -> str:
-    """Name a number in a batch that no network can take, observations first; empty where all fit."""
+    """Describe a batch value that float32 cannot hold, observations first; empty if all fit."""
     columns = data.columns if isinstance(data, TransitionBatch) else data
     leaves = [
         (".".join(key for key in keys if isinstance(key, str)), leaf)

@@ -1,18 +1,18 @@
-"""Hooks of the learner: those that come with it, the registry of hook types, and building hooks from a config.
+"""Hooks of the learner: built-in hooks, the registry of hook types, and construction from a config.
 
-A ``hook`` config has entries of two forms. The short one is a key of :data:`simplified_hook_mapping` with a value;
-``None`` or ``False`` makes no hook::
+Entries of a ``hook`` config have two forms. The short form is a key of :data:`simplified_hook_mapping` with a value;
+``None`` or ``False`` creates no hook::
 
     hook=dict(load_ckpt_before_run='./exp/ckpt/ckpt_best.pth.tar', log_show_after_iter=100)
 
-The full one is any key with a dict::
+The full form is any key with a dict::
 
     hook=dict(my_hook=dict(name='my_hook', type='save_ckpt', position='after_iter', priority=40, ext_args=dict(freq=5)))
 
 Exceptions::
 
-    HookConfigError (ValueError)      a hook config that cannot be understood
-    └── UnknownHookError (KeyError)   a hook type that is not registered
+    HookConfigError (ValueError)      invalid hook config
+    └── UnknownHookError (KeyError)   hook type that is not registered
 """
 
 import functools
@@ -41,23 +41,23 @@ from ding.worker.learner.tick_monitor import TickMonitor
 
 log = logging.getLogger(__name__)
 
-# Values of this name are not averaged over the ranks.
+# Values with this prefix are not averaged over the ranks.
 _KEEP_PREFIX = "noreduce_"
 
 
 class HookConfigError(ValueError, UserMistake):
-    """A hook config that cannot be understood."""
+    """The hook config is invalid."""
 
 
 class UnknownHookError(HookConfigError, KeyError):
-    """A hook type that is not registered. ``str()`` is the plain message, without the quotes of ``KeyError``."""
+    """The hook type is not registered. ``str()`` is the plain message, without the quotes of ``KeyError``."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Engine(Protocol):
-    """The learner, as its hooks see it; see :class:`~ding.worker.learner.base_learner.BaseLearner`."""
+    """Learner interface of the hooks; see :class:`~ding.worker.learner.base_learner.BaseLearner`."""
 
     last_iter: CountVar
     collector_envstep: int
@@ -73,25 +73,25 @@ class Engine(Protocol):
 
     @property
     def monitor(self) -> TickMonitor | None:
-        """Moving averages of what is logged."""
+        """Moving averages of the logged values."""
 
     @property
     def policy(self) -> LearnMode:
         """Learn mode of the policy."""
 
     def info(self, s: str) -> None:
-        """Log a line as information."""
+        """Log a line at info level."""
 
 
 class Hook(ABC):
-    """Something that is called at a certain point of a run.
+    """Callable that runs at a certain point of a run.
 
     Args:
-        name: name of the hook.
-        priority: hooks of lower priority run first; ``>= 0``.
+        name: Name of the hook.
+        priority: Hooks with a lower priority run first; ``>= 0``.
 
     Raises:
-        AssertionError: negative priority.
+        AssertionError: The priority is negative.
     """
 
     def __init__(self, name: str, priority: float, **kwargs: Any) -> None:
@@ -107,30 +107,30 @@ class Hook(ABC):
 
     @property
     def priority(self) -> float:
-        """Hooks of lower priority run first."""
+        """Hooks with a lower priority run first."""
         return self._priority
 
     @abstractmethod
     def __call__(self, engine: Engine) -> object:
-        """Do the work; ``engine`` is the learner."""
+        """Run the hook; ``engine`` is the learner."""
 
 
 class LearnerHook(Hook):
-    """A hook of the learner.
+    """Base class of learner hooks.
 
     Args:
-        position: one of :attr:`positions`.
+        position: One of :attr:`positions`.
         args, kwargs: ``name`` and ``priority`` of :class:`Hook`.
 
     Raises:
-        AssertionError: unknown position.
+        AssertionError: The position is unknown.
     """
 
     positions: ClassVar[list[str]] = ["before_run", "after_run", "before_iter", "after_iter"]
 
     due_every_iters = 1
-    """At ``after_iter`` the hook is called in the train iterations that are multiples of this; it may be called in
-    others, too."""
+    """At ``after_iter``, interval of train iterations between guaranteed calls. The hook may also be called in
+    between."""
 
     def __init__(self, *args: Any, position: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -140,19 +140,19 @@ class LearnerHook(Hook):
 
     @property
     def position(self) -> str:
-        """Where in the run the hook is called."""
+        """Position in the run at which the hook is called."""
         return self._position
 
 
 class LoadCkptHook(LearnerHook):
     """Load a checkpoint: policy, train iteration and env step.
 
-    ``ext_args``: ``load_path``, the file or the folder of a checkpoint; ``''`` loads nothing.
+    ``ext_args``: ``load_path``, the file or folder of a checkpoint; ``''`` loads nothing.
 
     Raises (when called):
-        FileNotFoundError: there is no such file or folder.
-        FileRefusedError: the checkpoint is damaged; the message names the newest good one beside it.
-        PolicyWeightsError: it is the checkpoint of another policy or network.
+        FileNotFoundError: The file or folder does not exist.
+        FileRefusedError: The checkpoint is damaged; the message names the newest good one next to it.
+        PolicyWeightsError: The checkpoint belongs to another policy or network.
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any], **kwargs: Any) -> None:
@@ -180,10 +180,10 @@ class LoadCkptHook(LearnerHook):
 class SaveCkptHook(LearnerHook):
     """Save a checkpoint of the policy and of the counters ``last_iter`` and ``last_step``, on rank 0.
 
-    It lies in ``./<exp_name>/ckpt`` (``ckpt_<instance_name>`` when that is not ``learner``) and is called
-    ``engine.ckpt_name``, or ``iteration_<train_iter>.pth.tar`` when that is ``None``.
+    The file is stored in ``./<exp_name>/ckpt`` (``ckpt_<instance_name>`` unless that is ``learner``) as
+    ``engine.ckpt_name``, or as ``iteration_<train_iter>.pth.tar`` if that is ``None``.
 
-    ``ext_args``: ``freq``, in train iterations (default 1); or ``minutes``, since the last one of this hook.
+    ``ext_args``: ``freq``, interval in train iterations (default 1); or ``minutes``, interval in minutes.
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
@@ -192,7 +192,7 @@ class SaveCkptHook(LearnerHook):
         self._freq = checked_freq(self.name, ext_args)
         self._interval_s = _checked_minutes(self.name, ext_args) * 60
         self._saved_s = time.monotonic()
-        # A subclass may be due at other times.
+        # A subclass may use another schedule.
         if type(self) is SaveCkptHook and not self._interval_s:
             self.due_every_iters = self._freq
 
@@ -207,11 +207,11 @@ class SaveCkptHook(LearnerHook):
 
 
 def save_learner_checkpoint(engine: Engine) -> str:
-    """Write the learner's checkpoint, whole or not at all, and return the path of its classic file.
+    """Write the learner's checkpoint atomically, and return the path of its classic file.
 
     Raises:
-        DiskFullError: there is no space for it.
-        NonFiniteError: a weight is NaN or infinite; nothing is written.
+        DiskFullError: There is not enough disk space.
+        NonFiniteError: A weight is NaN or infinite; nothing is written.
     """
     suffix = "" if engine.instance_name == "learner" else f"_{engine.instance_name}"
     folder = os.path.join(".", engine.exp_name, f"ckpt{suffix}")
@@ -226,12 +226,13 @@ def save_learner_checkpoint(engine: Engine) -> str:
 
 
 class LogShowHook(LearnerHook):
-    """Keep the moving averages, and show them every ``freq`` iterations as text and as tensorboard values.
+    """Update the moving averages, and log them every ``freq`` iterations as text and to TensorBoard.
 
-    Scalars go to ``<instance>_iter/<name>_avg`` (x: train iteration) and ``<instance>_step/<name>_avg`` (x: env step);
-    ``[scalars]`` values to ``<instance>_iter/<name>/<key>``, ``[histogram]`` values to ``<instance>/<name>``.
+    Scalars are logged as ``<instance>_iter/<name>_avg`` (x-axis: train iteration) and ``<instance>_step/<name>_avg``
+    (x-axis: env step); ``[scalars]`` values as ``<instance>_iter/<name>/<key>``, ``[histogram]`` values as
+    ``<instance>/<name>``.
 
-    ``ext_args``: ``freq``, in train iterations (default 1).
+    ``ext_args``: ``freq``, interval in train iterations (default 1).
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
@@ -269,13 +270,13 @@ class LogShowHook(LearnerHook):
 class LogReduceHook(LearnerHook):
     """Replace numbers, tensors, lists and nested dicts of the log buffer by their mean over all ranks.
 
-    All values travel together in one reduction, on the device of the process group (so gloo on CPUs works). Entries
-    whose key starts with ``noreduce_`` stay as they are. All ranks must log the same keys and shapes.
+    A single reduction covers all values, on the device of the process group (so gloo on CPUs works). Entries with the
+    prefix ``noreduce_`` are unchanged. All ranks must log the same keys and shapes.
 
     ``ext_args``: none.
 
     Raises:
-        TypeError: a value of another type (when called).
+        TypeError: (when called) A value has another type.
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
@@ -301,7 +302,7 @@ def _kept(key: object) -> bool:
 
 
 def _flat(name: str, value: object) -> torch.Tensor:
-    """The value as a flat float64 tensor."""
+    """Flatten the value to a float64 tensor."""
     if isinstance(value, (bool, str)) or not isinstance(
         value, (int, float, list, tuple, torch.Tensor, np.ndarray, np.generic)
     ):
@@ -316,10 +317,10 @@ def _check_names(hook_name: str, ext_args: Mapping[str, Any] | None, known: Sequ
 
 
 def checked_freq(hook_name: str, ext_args: Mapping[str, Any] | None) -> int:
-    """``ext_args['freq']``, default 1.
+    """Return ``ext_args['freq']``, default 1.
 
     Raises:
-        HookConfigError: it is not a positive whole number.
+        HookConfigError: The value is not a positive integer.
     """
     freq = (ext_args or {}).get("freq", 1)
     if isinstance(freq, float) and freq.is_integer():
@@ -350,7 +351,7 @@ _DEFAULT_PRIORITY = 100
 
 
 def _short(type_: str, name: str, priority: int, position: str, key: str = "") -> Callable[[Any], LearnerHook]:
-    """The hook of a short key; ``key`` is what its value becomes of the ``ext_args``, without one it is not read."""
+    """Return the constructor of a short form; its value becomes ``ext_args[key]``, or is ignored without a key."""
 
     def build(value: Any) -> LearnerHook:
         return hook_mapping[type_](name, priority, position=position, ext_args={key: value} if key else {})
@@ -358,7 +359,7 @@ def _short(type_: str, name: str, priority: int, position: str, key: str = "") -
     return build
 
 
-# Short key -> function from its value to the hook.
+# Short key -> function from the value to the hook.
 simplified_hook_mapping: dict[str, Callable[[Any], LearnerHook]] = {
     "load_ckpt_before_run": _short("load_ckpt", "load_ckpt", 20, "before_run", "load_path"),
     "log_show_after_iter": _short("log_show", "log_show", 20, "after_iter", "freq"),
@@ -370,10 +371,10 @@ simplified_hook_mapping: dict[str, Callable[[Any], LearnerHook]] = {
 
 
 def register_learner_hook(name: str, hook_type: type[LearnerHook]) -> None:
-    """Make a hook class available as ``type: name`` of the full config form.
+    """Register a hook class as ``type: name`` of the full form.
 
     Raises:
-        AssertionError: not a subclass of :class:`LearnerHook`.
+        AssertionError: ``hook_type`` is not a subclass of :class:`LearnerHook`.
     """
     if not (isinstance(hook_type, type) and issubclass(hook_type, LearnerHook)):
         raise AssertionError(f"hook type {name!r} must be a subclass of LearnerHook, got {hook_type!r}")
@@ -381,11 +382,11 @@ def register_learner_hook(name: str, hook_type: type[LearnerHook]) -> None:
 
 
 def build_learner_hook_by_cfg(cfg: Mapping[str, Any]) -> Hooks:
-    """Build the hooks that a ``hook`` config describes: position -> hooks in the order in which they run.
+    """Build the hooks of a ``hook`` config; return position -> hooks in execution order.
 
     Raises:
-        HookConfigError: an entry that is neither a known short key nor a full form.
-        UnknownHookError: a ``type`` that is not registered (also a ``KeyError``).
+        HookConfigError: An entry is neither a known short key nor a full form.
+        UnknownHookError: A ``type`` is not registered (also a ``KeyError``).
     """
     hooks: Hooks = {position: [] for position in LearnerHook.positions}
     for key, value in cfg.items():
@@ -421,7 +422,7 @@ def _build_full_form(key: str, value: Mapping[str, Any]) -> LearnerHook:
 
 
 def add_learner_hook(hooks: Hooks, hook: LearnerHook) -> None:
-    """Insert a hook behind the last one of its position whose priority is not above its own."""
+    """Insert a hook after all hooks of its position with the same or a lower priority value."""
     at_position = hooks[hook.position]
     index = len(at_position)
     while index > 0 and at_position[index - 1].priority > hook.priority:
@@ -430,10 +431,11 @@ def add_learner_hook(hooks: Hooks, hook: LearnerHook) -> None:
 
 
 def merge_hooks(hooks1: Hooks, hooks2: Hooks) -> Hooks:
-    """A new dict with the hooks of both, sorted by priority; equal priorities keep their order, ``hooks1`` first.
+    """Return a new dict with the hooks of both, sorted by priority; equal priorities keep their order, ``hooks1``
+    first.
 
     Raises:
-        AssertionError: the dicts have different positions.
+        AssertionError: The dicts have different positions.
     """
     if set(hooks1) != set(hooks2):
         raise AssertionError(f"hooks of different positions cannot be merged: {sorted(hooks1)} and {sorted(hooks2)}")
@@ -441,7 +443,7 @@ def merge_hooks(hooks1: Hooks, hooks2: Hooks) -> Hooks:
 
 
 def show_hooks(hooks: Hooks) -> None:
-    """Log which hooks run where, in their order."""
+    """Log the hooks by position, in execution order."""
     for position in LearnerHook.positions:
         for hook in hooks.get(position, []):
             log.info("%s: %s (%s, priority %s)", position, hook.name, type(hook).__name__, hook.priority)

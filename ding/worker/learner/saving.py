@@ -1,4 +1,4 @@
-"""How a learner saves its checkpoints: which ones stay, and what happens when the disk is full; and how they load."""
+"""Saving and loading of a learner's checkpoints: retention, full disks, and loading into a policy mode."""
 
 import errno
 import logging
@@ -19,17 +19,17 @@ _LOOK_AGAIN_S = 1.0
 
 
 class DiskFullError(OSError, UserMistake):
-    """There is no space for a checkpoint; the one before is whole."""
+    """There is no space for a checkpoint; the previous one is intact."""
 
 
 def load_weights(mode: LearnMode | CollectMode | EvalMode, state: StateDict, what: str = "the checkpoint") -> None:
     """Load the state of a checkpoint into a mode of a policy.
 
     Args:
-        what: begins the message.
+        what: Subject of the error message.
 
     Raises:
-        PolicyWeightsError: it is the state of another policy or network.
+        PolicyWeightsError: The state belongs to another policy or network.
     """
     try:
         mode.load_state_dict(state)
@@ -41,15 +41,16 @@ def load_weights(mode: LearnMode | CollectMode | EvalMode, state: StateDict, wha
 
 
 class CheckpointSaver:
-    """Saves checkpoints.
+    """Saves checkpoints, with a retention limit and a reaction to full disks.
 
     Args:
-        keep_last: how many of those named by iteration stay; ``None``: all. Others, as the best one, always stay.
-        on_disk_full: ``'end'`` raises :class:`DiskFullError`; ``'wait'`` waits for space, in the thread that saves.
-        look_again_s: seconds between two attempts.
+        keep_last: Number of checkpoints named by iteration to keep; ``None``: all. Others, such as the best one, are
+            always kept.
+        on_disk_full: ``'end'`` raises :class:`DiskFullError`; ``'wait'`` waits for space, in the saving thread.
+        look_again_s: Seconds between two attempts.
 
     Raises:
-        ValueError: a setting is not allowed.
+        ValueError: A setting is invalid.
     """
 
     def __init__(
@@ -61,14 +62,14 @@ class CheckpointSaver:
         self.keep_last = keep_last
         self._waits = on_disk_full == "wait"
         self._look_again_s = _LOOK_AGAIN_S if look_again_s is None else look_again_s
-        # No event: a handler of signals sets it, in the thread that may be waiting.
+        # A plain flag, not an event: a signal handler sets it in the thread that may be waiting.
         self._stopped = False
 
     def save(self, path: str, state: Mapping[str, Any]) -> None:
-        """Save the state of a learner under the classic name ``path``, with ``last_iter`` and ``last_step`` in it.
+        """Save the state of a learner under the classic name ``path``, including ``last_iter`` and ``last_step``.
 
         Raises:
-            DiskFullError: see above.
+            DiskFullError: There is not enough disk space, see the class.
         """
         notes = {"train_iter": int(state["last_iter"]), "env_step": int(state["last_step"])}
         self.when_there_is_space(lambda: save_checkpoint(path, state, notes), path)
@@ -76,10 +77,10 @@ class CheckpointSaver:
             keep_newest(path, self.keep_last)
 
     def when_there_is_space(self, write: Callable[[], object], path: "str | os.PathLike[str]") -> None:
-        """Call ``write``, which leaves nothing behind when it fails.
+        """Call ``write``, which must leave no partial file if it fails.
 
         Raises:
-            DiskFullError: there is no space, and this saver does not wait, or waits no longer.
+            DiskFullError: There is no space, and this saver does not wait, or has stopped waiting.
         """
         waited = False
         while True:
@@ -103,5 +104,5 @@ class CheckpointSaver:
                 return
 
     def stop_waiting(self) -> None:
-        """From now on, a full disk is an error."""
+        """Treat a full disk as an error from now on."""
         self._stopped = True

@@ -1,4 +1,4 @@
-"""Moving averages of what a learner logs."""
+"""Moving averages of a learner's logged values."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -10,13 +10,13 @@ from ding.utils.autolog import LoggedModel, LoggedValue, TickTime
 class TickMonitor(LoggedModel):
     """Moving averages of log variables over the last ``expire`` train iterations (ticks of ``monitor.time``).
 
-    ``monitor.total_loss = 0.3`` notes a value at the current tick, ``monitor.total_loss`` is the last one noted,
-    ``monitor.avg['total_loss']()`` the mean of the window (0 when it is empty) and ``monitor.val['total_loss']()`` its
-    last value.
+    ``monitor.total_loss = 0.3`` records a value at the current tick, ``monitor.total_loss`` returns the last one,
+    ``monitor.avg['total_loss']()`` the mean of the window (0 if empty) and ``monitor.val['total_loss']()`` its last
+    value.
 
     Args:
-        time_: a clock with ``step()`` and ``time()``; by default a tick counter. ``monitor.time.step()`` advances it.
-        expire: length of the window, in ticks.
+        time_: Clock with ``step()`` and ``time()``; by default a tick counter. ``monitor.time.step()`` advances it.
+        expire: Length of the window, in ticks.
     """
 
     time: TickTime
@@ -50,6 +50,6 @@ class TickMonitor(LoggedModel):
 
 
 def get_simple_monitor_type(properties: Iterable[str] = ()) -> type[TickMonitor]:
-    """:class:`TickMonitor`, or a subclass that has the variables ``properties`` as well."""
+    """Return :class:`TickMonitor`, or a subclass with the additional variables ``properties``."""
     series = {name: LoggedValue(float) for name in properties}
     return type("SimpleTickMonitor", (TickMonitor,), series) if series else TickMonitor

@@ -1,4 +1,4 @@
-"""What connects a learner with a coordinator. Names are imported when they are first used."""
+"""Communication between a learner and a coordinator. Names are imported on first use."""
 
 from ding.utils.exports import lazy_exports
 

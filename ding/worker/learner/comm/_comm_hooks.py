@@ -17,7 +17,7 @@ from ding.worker.learner.learner_hook import (
 
 
 class CommEngine(Engine, Protocol):
-    """A learner that a comm learner made, as its hooks see it."""
+    """Interface of a comm learner's learner for its hooks."""
 
     priority_info: dict[str, Any]
     send_policy: Callable[[dict[str, Any]], object]
@@ -25,20 +25,20 @@ class CommEngine(Engine, Protocol):
 
     @property
     def learn_info(self) -> dict[str, Any]:
-        """What the last train iteration brought."""
+        """Info of the last train iteration."""
 
     def debug(self, s: str) -> None:
-        """Log a line for debugging."""
+        """Log a line at debug level."""
 
 
 class SendPolicyHook(LearnerHook):
     """Publish the policy on rank 0.
 
-    In ``after_iter`` every ``send_policy_freq`` train iterations, as long as ``engine.policy_is_due()`` agrees (where
-    the comm layer sets that function); in the other positions always. Weights that are not finite are never published:
-    they raise ``NonFiniteError``.
+    At ``after_iter`` it publishes every ``send_policy_freq`` train iterations, provided that ``engine.policy_is_due()``
+    agrees (if the comm layer sets that function); at other positions always. Non-finite weights raise
+    ``NonFiniteError`` and are never published.
 
-    ``ext_args``: ``send_policy_freq`` (default 1).
+    ``ext_args``: ``send_policy_freq``, interval in train iterations (default 1).
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
@@ -60,17 +60,18 @@ class SendPolicyHook(LearnerHook):
 
 
 def published(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what collectors and evaluators get of the state of a learner: the network, and the statistics of
-    observations and rewards where there are some.
+    """Return the published part of a learner's state: the network, and the normalisation statistics of observations and
+    rewards, if any.
     """
     return {key: state[key] for key in ("model", "normalization") if key in state}
 
 
 class SendLearnInfoHook(LearnerHook):
-    """Tell the coordinator what the train iteration brought: every ``freq`` iterations, and always when there are
-    priorities for the buffer or the learner is done.
+    """Report the info of a train iteration to the coordinator.
 
-    ``ext_args``: ``freq`` (default 1).
+    Reports every ``freq`` iterations, and always if there are priorities for the buffer or the learner is done.
+
+    ``ext_args``: ``freq``, interval in train iterations (default 1).
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
@@ -91,10 +92,10 @@ class SendLearnInfoHook(LearnerHook):
 
 
 class ResumePoint(LearnerHook):
-    """Save, before a train iteration, the checkpoint from which a learner that was killed goes on.
+    """Save, before a train iteration, the checkpoint from which a killed learner resumes.
 
-    ``ext_args``: ``name`` (of the file in the checkpoint folder), ``freq`` (iterations) and ``interval_s`` (seconds):
-    whatever passes first.
+    ``ext_args``: ``name`` (file name in the checkpoint folder), ``freq`` (interval in iterations) and ``interval_s``
+    (interval in seconds), whichever passes first.
     """
 
     def __init__(self, *args: Any, ext_args: Mapping[str, Any], **kwargs: Any) -> None:
@@ -107,7 +108,7 @@ class ResumePoint(LearnerHook):
 
     def __call__(self, engine: Engine) -> None:
         now, train_iter = time.monotonic(), engine.last_iter.val
-        if self._last_iter is None:  # what was loaded, or the very beginning: nothing to lose
+        if self._last_iter is None:  # just loaded or just started: nothing to lose
             self._last_iter, self._last_time = train_iter, now
         elif train_iter - self._last_iter >= self._freq or now - self._last_time >= self._interval_s:
             self.save(engine)
@@ -123,12 +124,12 @@ class ResumePoint(LearnerHook):
         self._last_iter, self._last_time = engine.last_iter.val, time.monotonic()
 
     def path(self, engine: Engine) -> str:
-        """Where it is saved."""
+        """Return the path of the checkpoint."""
         suffix = "" if engine.instance_name == "learner" else f"_{engine.instance_name}"
         return os.path.join(".", engine.exp_name, f"ckpt{suffix}", self._name)
 
     def load(self, engine: Engine) -> bool:
-        """Go on from what was saved; False when there is nothing."""
+        """Resume from the saved checkpoint; return False if there is none."""
         path = self.path(engine)
         if not os.path.isfile(path):
             return False
@@ -140,6 +141,6 @@ class ResumePoint(LearnerHook):
         return True
 
     def remove(self, engine: Engine) -> None:
-        """The task is over."""
+        """Delete the checkpoint at the end of the task."""
         if engine.rank == 0:
             remove_checkpoint(self.path(engine))

@@ -1,4 +1,4 @@
-"""A comm learner over planes of any type, which gets its tasks through a slave."""
+"""Comm learner over planes of any type, with a slave that receives its tasks."""
 
 import logging
 import threading
@@ -26,30 +26,30 @@ from ding.worker.learner.learner_hook import LearnerHook, LoadCkptHook
 log = logging.getLogger(__name__)
 
 _HOOK_PRIORITY = 100
-# How long little news waits for more.
+# Seconds that few infos wait for more.
 _GATHER_S = 0.1
-# How long an on-policy learner waits for its policy to be written; collectors wait for it after that.
+# Seconds that an on-policy learner waits for its policy to be written; afterwards the collectors wait for it.
 _PUBLISH_S = 5.0
 
 PLANE_CONFIG: dict[str, Any] = {
     **SLAVE_CONFIG,
-    # The planes, by type, and where they are.
+    # Types and locations of the planes.
     "planes": "file",
     "path_data": "./data",
     "path_policy": "./policy",
-    # Modules with policies and models of one's own.
+    # Modules with user-defined policies and models.
     "import_names": [],
-    # Several processes train one policy, each with batches of its own; longest wait for each other, in seconds.
+    # Several processes train one policy, each with its own batches; maximum wait for each other, in seconds.
     "multi_gpu": False,
     "group_timeout_s": DEFAULT_GROUP_TIMEOUT_S,
-    # Batches that are requested ahead of their use, and for how long they should last at least.
+    # Number of batches requested ahead of their use, and the minimum time that they should last.
     "prefetch_batches": 16,
     "prefetch_s": 0.25,
     # Memory for a copy of the buffer's rows, in bytes; 0: rows are read from their files each time.
     "cache_bytes": 1 << 30,
-    # Least time between two published versions of the policy.
+    # Minimum interval between two published versions of the policy.
     "publish_interval_s": 0.1,
-    # When a checkpoint is saved from which a restarted learner goes on: iterations and seconds, what passes first.
+    # Interval of the checkpoints for restarted learners, in iterations and seconds, whichever passes first.
     "resume_ckpt_freq": 5000,
     "resume_ckpt_interval_s": 20.0,
     # Seconds to wait for a learner to end when its task is closed.
@@ -58,15 +58,15 @@ PLANE_CONFIG: dict[str, Any] = {
 
 
 class LearnerTask:
-    """A task, and what was made for it.
+    """A task and its objects.
 
     Args:
-        task_info: the order of the coordinator.
-        learner: the learner of the task.
-        make_loader: makes the loader of its batches, from the function that it calls when there are news of it.
-        publisher: takes the versions of its policy.
-        resume: saves the checkpoint to go on from.
-        failed: returns the error that is reported instead of the one that the learner failed with.
+        task_info: Task message of the coordinator.
+        learner: Learner of the task.
+        make_loader: Creates the loader of its batches from a callback for news.
+        publisher: Publishes the versions of its policy.
+        resume: Saves the checkpoint to resume from.
+        failed: Maps an error of the learner to the error to report.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LearnerTask:
     def _run(self) -> None:
         try:
             self.learner.start()
-        except BaseException as error:  # SystemExit too: the coordinator must hear of it
+        except BaseException as error:  # includes SystemExit: report it to the coordinator
             log.error("the learner of task %s failed", self.task_id, exc_info=error)
             self.error = self._failed(error)
         else:
@@ -108,22 +108,22 @@ class LearnerTask:
         self.notify()
 
     def add_info(self, learn_info: dict[str, Any]) -> None:
-        """Keep an info until the coordinator has it."""
+        """Store an info until the coordinator has received it."""
         with self._changed:
             self._last_seq += 1
             self._infos.append({"seq": self._last_seq, "info": learn_info})
-            if len(self._infos) == 1:  # a request that waits now waits for more of them, not for this one alone
+            if len(self._infos) == 1:  # a request that waits now waits for more infos, not for this one alone
                 self._changed.notify_all()
 
     def report(self, max_wait_s: float, info_ack: int) -> dict[str, Any]:
-        """Forget the infos up to ``info_ack``; return the news of the task, and wait up to ``max_wait_s`` for some."""
+        """Drop the infos up to ``info_ack``; wait up to ``max_wait_s`` for news of the task, and return them."""
         loader, deadline = self.loader, time.monotonic() + max_wait_s
         gathered = time.monotonic() + _GATHER_S
         with self._changed:
             while self._infos and self._infos[0]["seq"] <= info_ack:
                 self._infos.popleft()
             while not (self.done or self.error or loader.below_watermark):
-                # A little news waits a little for more; none at all waits longer.
+                # Few news wait a little for more; without news the wait is longer.
                 news = self._infos or loader.free_slots
                 left = (min(deadline, gathered) if news else deadline) - time.monotonic()
                 if left <= 0:
@@ -146,11 +146,11 @@ class LearnerTask:
         return report
 
     def end(self, finished: bool, timeout_s: float) -> bool:
-        """Close the learner; returns whether it ended in time.
+        """Close the learner; return whether it ended in time.
 
         Args:
-            finished: whether the coordinator ended the task: of one that is done, the checkpoint is removed.
-            timeout_s: how long to wait for the learner.
+            finished: Whether the coordinator ended the task; if the learner is done, its checkpoint is removed.
+            timeout_s: Seconds to wait for the learner.
         """
         done = finished and self.done
         self.learner.close()
@@ -169,11 +169,12 @@ class LearnerTask:
 class PlaneLearner(BaseCommLearner):
     """Runs the learner of one task at a time.
 
-    Batches are read ahead from the data plane; policies go to the weight plane; what train iterations brought is kept
-    until the coordinator has acknowledged it. A task that a killed learner had begun goes on from its last checkpoint.
+    Batches are prefetched from the data plane, policies are published to the weight plane, and infos of train
+    iterations are stored until the coordinator has acknowledged them. The task of a killed learner resumes from its
+    last checkpoint.
 
     Args:
-        cfg: see :data:`PLANE_CONFIG`; missing keys get the defaults.
+        cfg: See :data:`PLANE_CONFIG`; missing keys take the defaults.
     """
 
     def __init__(self, cfg: EasyDict) -> None:
@@ -194,16 +195,16 @@ class PlaneLearner(BaseCommLearner):
 
     @property
     def slave(self) -> LearnerSlave:
-        """The slave that gets the tasks; ``slave.my_address`` is where, once it has started."""
+        """Slave that receives the tasks; once started, ``slave.my_address`` is its address."""
         return self._slave
 
     @property
     def learner(self) -> "BaseLearner | None":
-        """The learner of the current task."""
+        """Learner of the current task."""
         return None if self._task is None else self._task.learner
 
     def _failed(self, error: BaseException) -> BaseException:
-        """Return the error to report for one of the learner. Of several processes none can go on without the others."""
+        """Return the error to report for a learner's error. If one of several processes fails, all must restart."""
         if self._world_size > 1:
             error = explain(error, self._rank, self._world_size)
             self._break_group(error)
@@ -213,10 +214,10 @@ class PlaneLearner(BaseCommLearner):
         self.group_error = self.group_error or error
         self.on_broken()
 
-    # ------------------------------------------------------------------ what the slave calls
+    # ------------------------------------------------------------------ called by the slave
 
     def deal_with_resource(self) -> dict[str, Any]:
-        """What this learner offers, and what it does."""
+        """Return the resources of this learner and its current task."""
         task = self._task
         resource: dict[str, Any] = {"gpu": self._world_size}
         if task is not None:
@@ -224,12 +225,13 @@ class PlaneLearner(BaseCommLearner):
         return resource
 
     def deal_with_learner_start(self, task_info: dict[str, Any]) -> None:
-        """Make the learner of a task and run it in a thread.
+        """Create the learner of a task and run it in a thread.
 
-        The same task again is no mistake. Another one ends the one before: its coordinator has given it up.
+        Repeating the current task has no effect. Another task ends the current one, because its coordinator has
+        abandoned it.
 
         Raises:
-            KeyError: the task lacks something.
+            KeyError: The task lacks a key.
         """
         with self._lock:
             if self._task is not None:
@@ -241,7 +243,7 @@ class PlaneLearner(BaseCommLearner):
             self._task.thread.start()
 
     def _begin(self, task_info: dict[str, Any]) -> LearnerTask:
-        """Return a task with all that it needs; its thread has not begun."""
+        """Create a task with its objects, without starting its thread."""
         paths = [task_info["policy_id"], task_info.get("league_save_checkpoint_path")]
         learner: Any = self._new_learner(task_info)
         options = {
@@ -260,7 +262,7 @@ class PlaneLearner(BaseCommLearner):
             for hook in [*_hooks(task_info), resume]:
                 learner.register_hook(hook)
             if resume.load(learner):
-                # The checkpoint that the run began from is older.
+                # The checkpoint that the run started from is older.
                 learner.hooks["before_run"][:] = [
                     hook for hook in learner.hooks["before_run"] if not isinstance(hook, LoadCkptHook)
                 ]
@@ -273,7 +275,7 @@ class PlaneLearner(BaseCommLearner):
     def _set_loader(
         self, learner: BaseLearner, publisher: PolicyPublisher, buffer_rows: int, changed: Callable[[], None]
     ) -> BatchLoader:
-        """Return a loader, with which the learner trains from now on."""
+        """Create a loader and set it as the learner's source of batches."""
         several, policy = self._world_size > 1, learner.policy
         on_policy = bool(policy.get_attribute("on_policy"))
         if on_policy and several:
@@ -283,7 +285,7 @@ class PlaneLearner(BaseCommLearner):
             int(policy.get_attribute("n_sample" if on_policy else "batch_size")),
             int(self._cfg.prefetch_batches),
             buffer_rows,
-            # What is read once need not be kept.
+            # Rows that are read once need no cache.
             0 if on_policy else int(self._cfg.cache_bytes),
             changed,
             repeat_last=several,
@@ -297,7 +299,7 @@ class PlaneLearner(BaseCommLearner):
         return loader
 
     def deal_with_get_data(self, max_wait_s: float = 0.0, info_ack: int = 0) -> dict[str, Any]:
-        """What the learner wants and has to tell; waits up to ``max_wait_s`` for something.
+        """Return the demand and the reports of the learner; wait up to ``max_wait_s`` for news.
 
         Returns:
             ``demand``: ``{'batch_size', 'cur_learner_iter'}`` of each batch that there is room for; ``infos`` and
@@ -306,8 +308,8 @@ class PlaneLearner(BaseCommLearner):
             and then ``final`` with the last info.
 
         Raises:
-            RuntimeError: there is no task.
-            BaseException: what the learner failed with.
+            RuntimeError: There is no task.
+            BaseException: The error of the learner.
         """
         task = self._require_task()
         return task.report(max_wait_s, info_ack)
@@ -315,30 +317,30 @@ class PlaneLearner(BaseCommLearner):
     def deal_with_learner_learn(
         self, data: Sequence[Mapping[str, Any]], max_wait_s: float = 0.0, info_ack: int = 0
     ) -> dict[str, Any]:
-        """Take batches; returns and raises as :meth:`deal_with_get_data`.
+        """Accept batches; returns and raises like :meth:`deal_with_get_data`.
 
         Raises:
-            ValueError: a batch has not the form or size that was asked for.
+            ValueError: A batch is malformed or has another size than requested.
         """
         task = self._require_task()
         task.loader.offer(data)
         return task.report(max_wait_s, info_ack)
 
     def note_env_step(self, env_step: int) -> None:
-        """Note how many rows collectors have sent so far, for checkpoints and curves; never fewer than before."""
+        """Record the number of rows sent by collectors, for checkpoints and curves; the number never decreases."""
         task = self._task
         if task is not None:
             task.learner.collector_envstep = max(task.learner.collector_envstep, env_step)
 
     def note_statistics(self, contributions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Merge what collectors counted of observations and rewards; see :mod:`ding.rl_utils.normalization`."""
+        """Merge normalisation statistics of observations and rewards; see :mod:`ding.rl_utils.normalization`."""
         task = self._task
         statistics = None if task is None else statistics_of(task.learner.policy)
         if statistics is not None:
             statistics.merge(contributions)
 
     def deal_with_learner_close(self) -> dict[str, Any]:
-        """End the task: of one that is done, the checkpoint to go on from is removed."""
+        """End the task; if the learner is done, its resume checkpoint is removed."""
         with self._lock:
             self._require_task()
             return self._end_task(finished=True)
@@ -362,24 +364,24 @@ class PlaneLearner(BaseCommLearner):
             raise RuntimeError("this learner has no task")
         return self._task
 
-    # ------------------------------------------------------------------ what the learner calls
+    # ------------------------------------------------------------------ called by the learner
 
     def send_policy(self, state_dict: dict[str, Any]) -> None:
-        """Publish ``{'model', 'iter'}``, with ``normalization`` where there is one.
+        """Publish ``{'model', 'iter'}``, with ``normalization`` if there is one.
 
-        A thread writes it; the newest version wins. Nothing without a task.
+        A thread writes the newest version. Without a task the call has no effect.
         """
         if self._task is not None:
             self._task.publisher.offer(published(state_dict), int(state_dict["iter"]))
 
     def get_data(self, batch_size: int) -> list[Any]:
-        """The next batch as functions of which each gives one sample.
+        """Return the next batch as functions that each return one sample.
 
-        A subclass that overrides this changes what its learner trains on: a list of samples, or of functions that
-        return one. Without that the learner takes whole batches from its loader.
+        A subclass that overrides this method changes the learner's training data: it returns a list of samples, or of
+        functions that return one. Otherwise the learner takes whole batches from its loader.
 
         Raises:
-            ValueError: another size than the policy's batch size.
+            ValueError: ``batch_size`` differs from the policy's batch size.
         """
         loader = self._require_task().loader
         if batch_size != loader.batch_size:
@@ -388,24 +390,24 @@ class PlaneLearner(BaseCommLearner):
         return [] if batch is None else [partial(batch.__getitem__, row) for row in range(len(batch))]
 
     def send_learn_info(self, learn_info: dict[str, Any]) -> None:
-        """Keep an info until the coordinator has it. Nothing without a task."""
+        """Store an info until the coordinator has received it. Without a task the call has no effect."""
         if self._task is not None:
             self._task.add_info(learn_info)
 
     @property
     def hooks4call(self) -> list[LearnerHook]:
-        """Publishing before and during the run and at its end; infos during the run and at its end."""
+        """Hooks that publish before, during and after the run, and report infos during and after the run."""
         return _hooks({} if self._task is None else self._task.info)
 
     # ------------------------------------------------------------------ life
 
     def start(self) -> None:
-        """Listen for tasks, and announce this learner when ``coordinator_address`` is set."""
+        """Listen for tasks, and enrol at the coordinator if ``coordinator_address`` is set."""
         super().start()
         start_slave(self._slave, self, self._cfg, self._learner_uid)
 
     def close(self) -> None:
-        """End the task if there is one, with a checkpoint to go on from, and stop listening. May be called again."""
+        """End the task, if any, with a checkpoint to resume from, and stop listening. Repeated calls have no effect."""
         if self._end_flag:
             return
         with self._lock:
@@ -415,18 +417,18 @@ class PlaneLearner(BaseCommLearner):
         self._slave.close()
 
     def __del__(self) -> None:
-        # A constructor that failed early leaves nothing to close. The garbage collector may run in any thread, so
-        # nothing is waited for when it is one of the own.
+        # Nothing to close if the constructor failed early. The garbage collector may run in any thread, including this
+        # object's own, so do not join one.
         if "_slave" in self.__dict__ and threading.current_thread() is threading.main_thread():
             self.close()
 
 
 class _OwnBatches:
-    """The batches of a loader as the ``get_data`` of a subclass returns them.
+    """Batches of a loader, passed through the ``get_data`` of a subclass.
 
     Args:
-        loader: reads ahead.
-        get_data: takes the number of samples.
+        loader: Loader that prefetches.
+        get_data: Function of the number of samples.
     """
 
     def __init__(self, loader: BatchLoader, get_data: Callable[[int], Sequence[Any]]) -> None:
@@ -438,12 +440,12 @@ class _OwnBatches:
         return [sample() if callable(sample) else sample for sample in samples] or None
 
     def close(self) -> None:
-        """Close the loader; ``get_data`` returns no samples then."""
+        """Close the loader; ``get_data`` returns no samples afterwards."""
         self._loader.close()
 
 
 def _publish_now(learner: BaseLearner, publisher: PolicyPublisher) -> None:
-    """Publish the policy as it is, and wait until it is written (or the task ends, or there is no space)."""
+    """Publish the current policy, and wait until it is written (or the task ends, or the disk is full)."""
     publisher.offer(published(learner.policy.state_dict()), learner.train_iter)
     publisher.flush(_PUBLISH_S)
 

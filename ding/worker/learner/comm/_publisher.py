@@ -1,4 +1,4 @@
-"""Publishes the newest version of a policy, in a thread of its own."""
+"""Background publication of the newest version of a policy."""
 
 import logging
 import threading
@@ -17,13 +17,13 @@ _RETRY_S = 0.5
 
 
 class PolicyPublisher:
-    """Takes versions from the training thread and writes the newest one, at most once per interval.
+    """Takes versions from the training thread and writes the newest one in a thread, at most once per interval.
 
-    A version that is not written yet is replaced by the next one. :meth:`close` writes what waits.
+    A version that is not written yet is replaced by the next one. :meth:`close` writes the pending version.
 
     Args:
-        planes: where each version goes.
-        interval_s: least time between two versions in training.
+        planes: Planes that each version is written to.
+        interval_s: Minimum interval between two versions during training.
     """
 
     def __init__(self, planes: Sequence[WeightPlane], interval_s: float) -> None:
@@ -43,7 +43,7 @@ class PolicyPublisher:
         return time.monotonic() - self._taken_at >= self._interval_s
 
     def offer(self, state: dict[str, Any], version: int) -> None:
-        """Take a version; its tensors are copied, so that training may go on."""
+        """Take a version; its tensors are copied, so training may continue."""
         copied = map_leaves(_own, state)
         with self._changed:
             self._next = (copied, version)
@@ -51,12 +51,12 @@ class PolicyPublisher:
             self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all is written; False when it was not in time."""
+        """Wait until all versions are written; return False on time-out."""
         with self._changed:
             return self._changed.wait_for(lambda: self._next is None and not self._writing, timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Write what waits, then end. May be called again."""
+        """Write the pending version, then end. Repeated calls have no effect."""
         self.flush(timeout_s)
         with self._changed:
             self._closed = True

@@ -1,4 +1,4 @@
-"""The comm learner: what connects a learner with the rest of a run."""
+"""Base class of comm learners, which connect a learner with the rest of a run."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from ding.worker.learner.learner_hook import LearnerHook
 
 
 class BaseCommLearner(Configurable, ABC):
-    """Gets tasks from a coordinator, runs a learner for each, and passes on what it learns.
+    """Receives tasks from a coordinator, runs a learner for each, and publishes the results.
 
     Args:
-        cfg: ``multi_gpu`` (several processes train one policy; ``group_timeout_s`` is their longest wait for each
-            other), and what the subclass needs.
+        cfg: Config of the subclass, and ``multi_gpu`` (several processes train one policy, and wait at most
+            ``group_timeout_s`` seconds for each other).
 
     Raises:
-        GroupBroken: the other processes did not come.
+        GroupBroken: The other processes did not join.
     """
 
     def __init__(self, cfg: EasyDict) -> None:
@@ -33,14 +33,14 @@ class BaseCommLearner(Configurable, ABC):
         self._end_flag = True
         # For subclasses, as in DI-engine.
         self._timer = EasyTimer()
-        # Set when this process must end, because it is not in step with the others that train the policy.
+        # Reason why this process must end: it is out of step with the others that train the policy.
         self.group_error: BaseException | None = None
-        # Called then.
+        # Called when ``group_error`` is set.
         self.on_broken: Callable[[], None] = lambda: None
 
     @property
     def learner_uid(self) -> str:
-        """A name that no other learner has."""
+        """Unique name of the learner."""
         return self._learner_uid
 
     @abstractmethod
@@ -49,29 +49,29 @@ class BaseCommLearner(Configurable, ABC):
 
     @abstractmethod
     def get_data(self, batch_size: int) -> list[Any]:
-        """A batch, as functions without arguments of which each gives one sample."""
+        """Return a batch, as functions without arguments that each return one sample."""
 
     @abstractmethod
     def send_learn_info(self, learn_info: dict[str, Any]) -> None:
-        """Tell the coordinator what a train iteration brought."""
+        """Report the info of a train iteration to the coordinator."""
 
     @property
     @abstractmethod
     def hooks4call(self) -> list[LearnerHook]:
-        """Hooks that a learner needs for :meth:`send_policy` and :meth:`send_learn_info`."""
+        """Hooks that call :meth:`send_policy` and :meth:`send_learn_info`."""
 
     def start(self) -> None:
-        """Be ready for tasks."""
+        """Start accepting tasks."""
         self._end_flag = False
 
     def close(self) -> None:
-        """End what runs, and take no more tasks."""
+        """End the current task and accept no more."""
         if not self._end_flag and self._multi_gpu and self.group_error is None:
             dist_finalize()
         self._end_flag = True
 
     def _create_learner(self, task_info: dict[str, Any]) -> BaseLearner:
-        """Return the learner that a task asks for, with its data loader; raises as :meth:`_new_learner`."""
+        """Return the learner of a task with its data loader; raises like :meth:`_new_learner`."""
         learner = self._new_learner(task_info)
         learner.setup_dataloader()
         return learner
@@ -80,7 +80,7 @@ class BaseCommLearner(Configurable, ABC):
         """Return a learner with its policy and the functions of the comm layer.
 
         Raises:
-            KeyError: the task has no ``learner_cfg`` or ``policy``, or names a type that is not registered.
+            KeyError: The task has no ``learner_cfg`` or ``policy``, or names a type that is not registered.
         """
         missing = [key for key in ("learner_cfg", "policy") if key not in task_info]
         if missing:

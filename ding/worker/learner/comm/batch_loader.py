@@ -1,4 +1,4 @@
-"""Batches for a learner, read ahead of their use (``BatchLoader``) out of many chunks (``RowCache``)."""
+"""Prefetching of a learner's batches (``BatchLoader``) from many chunks (``RowCache``)."""
 
 import logging
 import threading
@@ -30,39 +30,39 @@ _COLUMNS = {
     "IS": ("IS", np.float64),
 }
 _JOIN_S = 5.0
-# Rows that are requested ahead are bounded, so that no message of large batches becomes huge.
+# Limit of the prefetched rows, so that messages about large batches stay small.
 _MAX_ROWS_AHEAD = 1 << 16
-# Share of the rows that are wanted that is kept, and how many at least.
+# Share of the requested rows to cache, and minimum number.
 _SPARE = 1.25
 _LEAST_ROWS = 1024
-# Objects have no size of their own; this much is taken for each.
+# Assumed size of an object, which has no size of its own.
 _OBJECT_BYTES = 1024
 
 
 class BatchLoader:
-    """An iterator over batches, read by a thread from the chunks that a coordinator names.
+    """Iterator over batches that a thread reads from the chunks named by a coordinator.
 
-    ``demand`` says how many more batches a slot is free for; ``offer`` takes them. A batch that comes twice is taken
-    once; one of which a chunk cannot be read is left out, and the chunk is reported.
+    ``demand`` returns the requests for free slots; ``offer`` accepts batches. Duplicate batches are ignored; a batch
+    with an unreadable chunk is skipped, and the chunk is reported.
 
-    Batches are read in groups, and threads are woken once per group or less: for small batches, waking a thread costs
+    Batches are read in groups, and threads are woken at most once per group, because waking a thread costs more than
+    reading a small batch.
     more than reading does.
 
     Concurrency: one thread iterates, any thread may call the rest. Nothing polls.
 
     Args:
-        plane: where the chunks lie.
-        batch_size: rows of a batch.
-        prefetch_batches: how many batches may be under way or wait.
-        cache_rows: rows that the buffer of the coordinator holds, as a hint for how many to keep in memory.
-        cache_bytes: how much memory these may take; 0 keeps none.
-        changed: called when something happened that the coordinator should hear of: half of the batches are used, or
-            a chunk cannot be read.
-        repeat_last: a batch of which a chunk cannot be read is replaced by the one before it, for processes that must
-            have equally many.
-        prefetch_s: where the learner uses more than ``prefetch_batches`` in this time, so many more are requested.
-        publish: for on-policy learning: no batch is requested ahead of its use. Called when the learner waits for the
-            next one, so that its newest policy is what collects it; batches may be larger than ``batch_size``.
+        plane: Plane that stores the chunks.
+        batch_size: Rows of a batch.
+        prefetch_batches: Number of batches that may be requested or waiting.
+        cache_rows: Capacity of the coordinator's buffer in rows, as a hint for the size of the cache.
+        cache_bytes: Maximum memory of the cache in bytes; 0 disables it.
+        changed: Called on news for the coordinator: half of the batches are used, or a chunk cannot be read.
+        repeat_last: Replace a batch with an unreadable chunk by the previous one, for processes that need equal numbers
+            of batches.
+        prefetch_s: If the learner uses more than ``prefetch_batches`` batches in this time, that many are requested.
+        publish: For on-policy learning: batches are not prefetched. Called when the learner waits for the next batch,
+            so that its newest policy collects it; batches may be larger than ``batch_size``.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class BatchLoader:
         if prefetch_batches < 1:
             raise ValueError(f"prefetch_batches must be at least 1, got {prefetch_batches}")
         self.batch_size = batch_size
-        # Batches that are read in one go. Two such groups may lie in memory; of the others, only the rows are known.
+        # Number of batches per read. Two groups may be in memory; for the others only row indices are stored.
         self._group = max(1, GROUP_ROWS // batch_size)
         self._least_ahead = self._ahead = prefetch_batches
         self._most_ahead = max(prefetch_batches, _MAX_ROWS_AHEAD // batch_size)
@@ -93,8 +93,8 @@ class BatchLoader:
         self._cache = RowCache(plane, cache_rows, cache_bytes)
         self._tell = changed
         self._lock = threading.Lock()
-        self._arrived = threading.Condition(self._lock)  # for the reading thread: there is something to read
-        self._filled = threading.Condition(self._lock)  # for the learner: there is something to learn from
+        self._arrived = threading.Condition(self._lock)  # for the reading thread: there are messages to read
+        self._filled = threading.Condition(self._lock)  # for the learner: there are batches to train on
         self._waiting: deque[dict[str, Any]] = deque()
         self._ready: deque[TransitionBatch] = deque()
         self._reading = 0
@@ -109,10 +109,10 @@ class BatchLoader:
         self._thread = threading.Thread(target=self._run, name="batch-loader", daemon=True)
         self._thread.start()
 
-    # ------------------------------------------------------------------ the side of the coordinator
+    # ------------------------------------------------------------------ coordinator side
 
     def demand(self, train_iter: int) -> list[dict[str, int]]:
-        """``{'batch_size', 'cur_learner_iter'}`` of each batch that a slot is free for."""
+        """Return ``{'batch_size', 'cur_learner_iter'}`` for each free slot."""
         with self._lock:
             self._ahead = min(max(self._least_ahead, self._pace.batches(self._used)), self._most_ahead)
             return [
@@ -122,21 +122,21 @@ class BatchLoader:
 
     @property
     def free_slots(self) -> int:
-        """How many more batches a slot is free for."""
+        """Return the number of free slots."""
         if not self._wanted:
             return 0
         return max(0, self._ahead - len(self._waiting) - self._reading - len(self._ready))
 
     @property
     def below_watermark(self) -> bool:
-        """Whether at most half of what may be under way is left."""
+        """Return whether at most half of the allowed batches are left."""
         return self.free_slots * 2 >= self._ahead
 
     def offer(self, batches: Sequence[Mapping[str, Any]]) -> None:
-        """Take batches in the order of their running numbers.
+        """Accept batches in the order of their running numbers.
 
         Raises:
-            ValueError: one has not the form or the size that was asked for.
+            ValueError: A batch is malformed or has another size than requested.
         """
         checked = unpack_batches(batches)
         for batch in checked:
@@ -153,25 +153,25 @@ class BatchLoader:
 
     @property
     def loaded(self) -> int:
-        """Running number of the last batch of which the chunks are no longer needed."""
+        """Running number of the last batch whose chunks are no longer needed."""
         return self._loaded
 
     def take_broken(self) -> list[str]:
-        """Chunks that could not be read since this was last asked."""
+        """Return the unreadable chunks found since the last call."""
         with self._lock:
             broken, self._broken = self._broken, []
             return broken
 
-    # ------------------------------------------------------------------ the side of the learner
+    # ------------------------------------------------------------------ learner side
 
     def __iter__(self) -> "BatchLoader":
         return self
 
     def __next__(self) -> TransitionBatch | None:
-        """The next batch; ``None`` after ``close``.
+        """Return the next batch; ``None`` after ``close``.
 
         Raises:
-            BaseException: what reading failed with, other than missing or broken chunks.
+            BaseException: A read error other than missing or broken chunks.
         """
         if self._publish is not None:
             self._publish()
@@ -197,7 +197,7 @@ class BatchLoader:
         return batch
 
     def close(self) -> None:
-        """End the thread and wake all. May be called again."""
+        """End the thread and wake all blocked callers. Repeated calls have no effect."""
         with self._lock:
             self._closed = True
             self._waiting.clear()
@@ -231,7 +231,7 @@ class BatchLoader:
                 self._filled.notify_all()
 
     def _next_messages(self) -> list[dict[str, Any]]:
-        """The messages of the next group, none after ``close``."""
+        """Return the messages of the next group; empty after ``close``."""
         with self._lock:
             self._arrived.wait_for(lambda: self._closed or self._may_read())
             messages = [self._waiting.popleft() for _ in range(min(self._group, len(self._waiting)))]
@@ -239,7 +239,7 @@ class BatchLoader:
             return messages
 
     def _repeated(self, found: Sequence[TransitionBatch | None]) -> list[TransitionBatch]:
-        """The batches, with the one before in the place of each that could not be read."""
+        """Replace each unreadable batch by the one before it."""
         batches = []
         for one in found:
             self._last = self._last if one is None else one
@@ -248,7 +248,7 @@ class BatchLoader:
         return batches
 
     def _read_group(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[TransitionBatch | None]:
-        """The batches of these messages, ``None`` for each that cannot be read."""
+        """Return the batches of these messages, ``None`` for each unreadable one."""
         try:
             return self._batches_of(messages)
         except (ChunkMissing, ChunkBroken) as error:
@@ -261,7 +261,7 @@ class BatchLoader:
             return [None]
 
     def _batches_of(self, messages: Sequence[Mapping[str, Any]]) -> list[TransitionBatch]:
-        """The batches of these messages, cut from columns that were read in one go."""
+        """Return the batches of these messages, cut from columns of a single read."""
         for message in messages:
             if message["rows"][:, 0].max() >= len(message["chunks"]):
                 raise IndexError(f"batch {message['batch']} names chunks that it does not list")
@@ -279,10 +279,10 @@ class BatchLoader:
 
 
 class _Pace:
-    """How many batches are used in a time.
+    """Measures the number of batches used in a time span.
 
     Args:
-        seconds: the time.
+        seconds: Length of the time span.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -292,7 +292,7 @@ class _Pace:
         self._per_s = 0.0
 
     def batches(self, used: int) -> int:
-        """The number, from that of all batches ``used`` so far."""
+        """Return the number of batches in the span, given the total ``used`` so far."""
         elapsed = time.monotonic() - self._since
         if elapsed >= self._seconds:
             self._per_s = (used - self._used) / elapsed if elapsed else 0.0
@@ -305,7 +305,7 @@ def _part(begin: int, size: int, leaf: Leaf) -> Leaf:
 
 
 def _unreadable(plane: DataPlane, message: Mapping[str, Any]) -> list[str]:
-    """Those of the chunks of a batch that cannot be read."""
+    """Return the unreadable chunks of a batch."""
     broken = []
     for position in np.unique(message["rows"][:, 0]).tolist():
         chunk = message["chunks"][position]
@@ -317,16 +317,16 @@ def _unreadable(plane: DataPlane, message: Mapping[str, Any]) -> list[str]:
 
 
 class RowCache:
-    """Reads rows of chunks, from a copy in memory: the only cache of chunks that there is. One thread at a time.
+    """Reads rows of chunks through a copy in memory, the only cache of chunks. One thread at a time.
 
-    A batch of a prioritised or uniform sample touches about as many chunks as it has rows. Reading each from its file
-    costs several Python calls per chunk and column. So chunks are copied once into large ring columns, and a batch is
-    one indexing operation per column.
+    A prioritised or uniform sample touches about as many chunks as it has rows, and reading each from its file costs
+    several Python calls per chunk and column. Chunks are therefore copied once into large ring columns, and a batch
+    takes one indexing operation per column.
 
     Args:
-        plane: where the chunks lie.
-        rows: how many will be asked for again and again; a quarter more is kept.
-        max_bytes: how much memory that may take; when it is not enough, rows are read from the plane each time.
+        plane: Plane that stores the chunks.
+        rows: Number of rows to keep available; the cache holds a quarter more.
+        max_bytes: Maximum memory in bytes; if it is too small, rows are read from the plane each time.
     """
 
     def __init__(self, plane: DataPlane, rows: int = 0, max_bytes: int = 0) -> None:
@@ -341,23 +341,23 @@ class RowCache:
         self._tail = 0
 
     def read(self, chunks: Sequence[str], rows: npt.ArrayLike) -> dict[str, Any]:
-        """Return columns with a row for each of ``rows``, in memory of their own.
+        """Return columns with one entry per entry of ``rows``, in newly allocated memory.
 
         Args:
-            chunks: ids.
-            rows: int64 ``[B, 2]``: position in ``chunks``, row there.
+            chunks: Chunk ids.
+            rows: int64 ``[B, 2]``: position in ``chunks``, row within the chunk.
 
         Raises:
-            ChunkMissing, ChunkBroken: a chunk cannot be read.
-            IndexError: a position or a row is out of range.
-            SchemaError: the chunks have different fields.
+            ChunkMissing, ChunkBroken: A chunk cannot be read.
+            IndexError: A position or a row is out of range.
+            SchemaError: The chunks have different fields.
         """
         wanted = np.asarray(rows, dtype=np.int64).reshape(-1, 2)
         if not len(wanted):
             return {}
         if wanted.min() < 0 or wanted[:, 0].max() >= len(chunks):
             raise IndexError(f"rows name chunk positions {wanted[:, 0].min()} to {wanted[:, 0].max()} of {len(chunks)}")
-        # What the ring has no place for is used here and read again the next time.
+        # Rows without space in the ring are used here and read again next time.
         extra: dict[str, TransitionBatch] = {}
         if not self._off:
             for chunk in chunks:
@@ -366,7 +366,7 @@ class RowCache:
                     if not self._keep(chunk, batch):
                         extra[chunk] = batch
                         break
-        # Copying one in may have pushed out another.
+        # Copying one chunk may have evicted another.
         found = [self._places.get(chunk) for chunk in chunks]
         if self._ring is None or None in found:
             return self._read_each(chunks, wanted, extra)
@@ -379,8 +379,8 @@ class RowCache:
     def _read_each(
         self, chunks: Sequence[str], wanted: np.ndarray, extra: "dict[str, TransitionBatch]"
     ) -> dict[str, Any]:
-        """Read chunk by chunk: as slow as there are chunks."""
-        # Stable, so that the rows of one chunk stay in the order in which they were asked for.
+        """Read chunk by chunk; the time grows with the number of chunks."""
+        # Stable sort: the rows of a chunk keep the requested order.
         order = np.argsort(wanted[:, 0], kind="stable")
         positions, within = wanted[order].T
         parts: list[Columns] = []
@@ -401,14 +401,14 @@ class RowCache:
     # ------------------------------------------------------------------ the ring
 
     def _keep(self, chunk: str, batch: TransitionBatch) -> bool:
-        """Copy a chunk into the ring; False when that is not possible."""
+        """Copy a chunk into the ring; return False if that is not possible."""
         columns, count = batch.columns, len(batch)
         if self._ring is None and not self._make_ring(columns, count):
             return False
         if count > self._rows or _schema(columns) != self._schema:
             return False
         if self._tail + count > self._rows:
-            # What lies behind the tail goes, too: it is the oldest, and ``_push_out`` relies on their order.
+            # Evict the chunks behind the tail, too: they are the oldest, and ``_push_out`` relies on their order.
             self._push_out(self._tail, self._rows)
             self._tail = 0
         begin, end = self._tail, self._tail + count
@@ -440,7 +440,7 @@ class RowCache:
         return torch.empty(shape, dtype=leaf.dtype) if isinstance(leaf, torch.Tensor) else np.empty(shape, leaf.dtype)
 
     def _push_out(self, begin: int, end: int) -> None:
-        """Forget the chunks that lie in ``[begin, end)``: the oldest ones, as the ring is filled in order."""
+        """Evict the chunks within ``[begin, end)``: the oldest ones, as the ring is filled in order."""
         over = []
         for chunk, (start, count) in self._places.items():
             if start < end and begin < start + count:
@@ -462,7 +462,7 @@ def _joined(parts: list[Columns]) -> Columns:
 
 
 def _schema(columns: Columns) -> list[object]:
-    """Path, kind, dtype and shape of a row of each leaf."""
+    """Return path, kind, dtype and row shape of each leaf."""
     return [
         (path, type(leaf)) if isinstance(leaf, list) else (path, type(leaf), leaf.dtype, tuple(leaf.shape[1:]))
         for path, leaf in iter_leaves(columns)

@@ -1,4 +1,4 @@
-"""The comm learner of DI-engine: tasks over HTTP, data and policies through folders."""
+"""DI-engine's comm learner: tasks over HTTP, data and policies in shared folders."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ __all__ = ["FlaskFileSystemLearner", "LearnerSlave", "SendLearnInfoHook", "SendP
 
 @COMM_LEARNER_REGISTRY.register("flask_fs")
 class FlaskFileSystemLearner(PlaneLearner):
-    """Tasks over HTTP, chunks and policies in folders.
+    """Comm learner with tasks over HTTP, and chunks and policies in folders.
 
     Args:
-        cfg: :attr:`config`. ``port`` may be a list with one entry per rank; one number is the port of rank 0, and the
-            other ranks take those that follow.
+        cfg: See :attr:`config`. ``port`` may be a list with one entry per rank; a single number is the port of rank 0,
+            and the other ranks use the following ports.
     """
 
     config: ClassVar[dict[str, Any]] = {**PLANE_CONFIG, "planes": "file"}
@@ -44,16 +44,16 @@ class FlaskFileSystemLearner(PlaneLearner):
         """Read samples that a collector stored. For scripts: the learner itself cuts batches from whole chunks.
 
         Args:
-            path: of the chunk in ``path_data``, with or without its suffix.
-            meta: is merged into each sample. ``unroll_split_begin`` and ``unroll_len`` choose rows; by default all.
-            decompressor: not needed: chunks are stored as they are.
+            path: Path of the chunk in ``path_data``, with or without its suffix.
+            meta: Merged into each sample. ``unroll_split_begin`` and ``unroll_len`` select rows; by default all.
+            decompressor: Ignored: chunks are not compressed.
 
         Returns:
-            A transition where the rows are one, else a list of them.
+            A transition if there is one row, otherwise a list of transitions.
 
         Raises:
-            ChunkMissing: there is no such chunk.
-            ChunkBroken: its bytes changed; it was put into quarantine.
+            ChunkMissing: The chunk does not exist.
+            ChunkBroken: Its bytes have changed; it was quarantined.
         """
         folder, name = os.path.split(path)
         rows = FileDataPlane(folder).get(name.removesuffix(".chunk")).rows()

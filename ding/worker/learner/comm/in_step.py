@@ -1,8 +1,8 @@
-"""The ranks of a learner group, in step: each gets the next batch when all have one.
+"""Lockstep of the ranks of a learner group: each receives the next batch when all have one.
 
-Each process has a rank in the default group of ``torch.distributed``. They get different batches and average their
-gradients, so that their parameters stay equal. All ranks issue collectives in the same order, because only the training
-thread issues them once a task has begun. Which roles a group consists of is in ``ding.entry.parallel.learner_group``.
+Each process is a rank of the default group of ``torch.distributed``. The ranks train on different batches and average
+their gradients, so their parameters stay equal. All ranks issue collectives in the same order; only the training thread
+issues them once a task has started. ``ding.entry.parallel.learner_group`` defines the roles of a group.
 """
 
 import datetime
@@ -14,28 +14,28 @@ import torch.distributed as dist
 
 from ding.utils import allreduce_data, dist_init, get_rank, get_world_size
 
-# Longest wait of one process for the others, at the beginning and in each step.
+# Maximum wait for the other processes, at the start and in each step, in seconds.
 DEFAULT_GROUP_TIMEOUT_S = 300.0
 
 
 class GroupBroken(RuntimeError):
-    """The processes are not in step any more; this one must end, and all begin anew."""
+    """The processes are out of step; this one must end, and all must restart."""
 
 
 def group_backend(cuda: bool, local_processes: int) -> str:
-    """How the processes talk: by nccl when each has a GPU of its own, else by gloo, which takes all tensors."""
+    """Return the backend: nccl if each process has its own GPU, else gloo, which accepts all tensors."""
     return "nccl" if cuda and torch.cuda.is_available() and torch.cuda.device_count() >= local_processes else "gloo"
 
 
 def join_group(timeout_s: float = DEFAULT_GROUP_TIMEOUT_S, **options: Any) -> tuple[int, int]:
-    """Rank and world size of this process, after joining the group unless that was done before.
+    """Join the group unless that was done before; return the rank and the world size of this process.
 
     Args:
-        options: further arguments of ``dist_init``, for what is not in the environment.
+        options: Further arguments of ``dist_init``, for values missing in the environment.
 
     Raises:
-        GroupBroken: the others did not come in time.
-        RuntimeError: the environment does not say who this process is.
+        GroupBroken: The other processes did not join in time.
+        RuntimeError: The environment does not define the rank of this process.
     """
     if dist.is_available() and dist.is_initialized():
         return get_rank(), get_world_size()
@@ -46,7 +46,7 @@ def join_group(timeout_s: float = DEFAULT_GROUP_TIMEOUT_S, **options: Any) -> tu
 
 
 def explain(error: BaseException, rank: int, world_size: int) -> BaseException:
-    """``error``, or what it means when it comes from the talk of the processes."""
+    """Return ``error``, or the cause of an error raised by a collective."""
     if isinstance(error, GroupBroken):
         return error
     if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error)):
@@ -60,22 +60,22 @@ def explain(error: BaseException, rank: int, world_size: int) -> BaseException:
 
 
 class Loader(Protocol):
-    """An iterator over batches; ``None`` is its end."""
+    """Iterator over batches that ends with ``None``."""
 
     def __next__(self) -> Any:
         """Return the next batch."""
 
     def close(self) -> None:
-        """End; wakes who waits."""
+        """Close the loader and wake blocked callers."""
 
 
 class InStep:
-    """Batches for one of the processes: it gets its next one when all have one, and they end together.
+    """Batches of one rank: each receives its next one when all have one, and all end together.
 
     Args:
-        loader: an iterator over batches with ``close()``; ``None`` is its end.
-        world_size: number of processes.
-        end_s: how long this process may work on after another one was closed.
+        loader: Iterator over batches with ``close()`` that ends with ``None``.
+        world_size: Number of processes.
+        end_s: Seconds that this process may continue after another one was closed.
     """
 
     def __init__(self, loader: "Loader", world_size: int, end_s: float) -> None:
@@ -88,10 +88,10 @@ class InStep:
         return self
 
     def __next__(self) -> Any:
-        """The next batch; ``None`` when this process was closed.
+        """Return the next batch; ``None`` if this process was closed.
 
         Raises:
-            GroupBroken: another process was closed, this one not.
+            GroupBroken: Another process was closed, but not this one.
         """
         batch = next(self._loader)
         if allreduce_data(int(batch is not None), "sum") == self._world_size:
@@ -101,6 +101,6 @@ class InStep:
         return None
 
     def close(self) -> None:
-        """End; wakes who waits."""
+        """Close the loader and wake blocked callers."""
         self._closed.set()
         self._loader.close()

@@ -1,4 +1,4 @@
-"""The comm learner within one process: for tests, debugging and notebooks."""
+"""In-process comm learner for tests, debugging and notebooks."""
 
 from typing import Any, ClassVar
 
@@ -8,10 +8,10 @@ from ding.worker.learner.comm._plane_learner import PLANE_CONFIG, PlaneLearner
 
 @COMM_LEARNER_REGISTRY.register("inproc")
 class InprocLearner(PlaneLearner):
-    """Tasks, chunks and policies through this process's memory.
+    """Comm learner with tasks, chunks and policies in the memory of this process.
 
-    ``path_data`` and ``path_policy`` are only names, which all workers of the run share. ``transport`` is the network
-    within the process (default: the only one).
+    ``path_data`` and ``path_policy`` are names shared by all workers of the run. ``transport`` is the in-process
+    network (default: the global one).
     """
 
     config: ClassVar[dict[str, Any]] = {**PLANE_CONFIG, "planes": "inproc", "transport": "inproc"}

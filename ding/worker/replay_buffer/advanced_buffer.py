@@ -29,70 +29,72 @@ ADDED_FIELDS = frozenset({"replay_unique_id", "replay_buffer_idx", "priority", "
 
 @BUFFER_REGISTRY.register("advanced")
 class AdvancedReplayBuffer(RingBuffer):
-    """A ring buffer that draws in proportion to ``priority ** alpha``, after Schaul et al., "Prioritized Experience
+    """Ring buffer that samples in proportion to ``priority ** alpha``, after Schaul et al., "Prioritized Experience
     Replay" (arXiv:1511.05952).
 
-    A sample carries these fields beside those that were pushed:
+    A sample has these fields in addition to the pushed ones:
 
     ====================  =====================================================================================
     ``replay_unique_id``  ``<instance_name>_<running number>``
     ``replay_buffer_idx`` slot
     ``priority``          priority of the element
     ``staleness``         train iterations since ``collect_iter`` of the element, -1 without it
-    ``use``               how often the element was drawn, this time included
-    ``IS``                ``(N * P(i)) ** -beta``, divided by the largest such value of the buffer
+    ``use``               number of times the element was drawn, including this one
+    ``IS``                ``(N * P(i)) ** -beta``, divided by the maximum of this value over the buffer
     ====================  =====================================================================================
 
-    As columns they are 1-D arrays: int64, and float64 for ``priority`` and ``IS``. ``replay_unique_id`` holds the
-    running numbers and gives the texts when rows are taken.
+    In columns they are 1-D arrays: int64, and float64 for ``priority`` and ``IS``. ``replay_unique_id`` holds the
+    running numbers; they become strings when single rows are taken.
 
     Elements are removed when they are overwritten, drawn ``max_use`` times, or older than ``max_staleness``.
 
-    *Thread safety.* As :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer`: every method is one
-    critical section. An ``update`` for an element that was removed since it was sampled is dropped and counted.
+    *Thread safety.* As in :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer`, every method is one
+    critical section. An ``update`` of an element that was removed after sampling is dropped and counted.
 
     Args:
-        cfg: config; missing keys take the defaults.
-        tb_logger: tensorboard writer to share; without one the buffer makes (and later closes) its own.
-        exp_name: folder of the experiment.
-        instance_name: name of the log file and of the tensorboard tags, and head of the unique ids.
-        left: called with the rows that leave the buffer (a ``TransitionBatch``, columns or a list), under its lock.
+        cfg: Config; missing keys take the defaults.
+        tb_logger: TensorBoard writer to share; ``None``: create one and close it in :meth:`close`.
+        exp_name: Experiment directory.
+        instance_name: Name of the log file and of the TensorBoard tags, and prefix of the unique ids.
+        left: Called, under the buffer's lock, with the rows that leave the buffer (a ``TransitionBatch``, columns or a
+            list).
 
     Raises:
-        BufferConfigError: a config value out of its range (an ``AssertionError``).
+        BufferConfigError: A config value is out of range (an ``AssertionError``).
     """
 
     config: ClassVar[dict[str, Any]] = {
         "type": "advanced",
-        # (int) Number of elements that the ring holds.
+        # (int) Capacity of the ring.
         "replay_buffer_size": 4096,
         # (float) Number of draws after which an element is removed.
         "max_use": float("inf"),
         # (float) Number of train iterations since collection after which an element is removed.
         "max_staleness": float("inf"),
-        # (float) How much priorities matter: 0 not at all, 1 fully.
+        # (float) Strength of prioritisation: 0 samples uniformly, 1 in proportion to the priority; typically 0.5 to
+        # 0.7.
         "alpha": 0.6,
-        # (float) How much importance weights correct for it at first: 0 not at all, 1 fully.
+        # (float) Initial importance-sampling correction: 0 none, 1 full; typically 0.4.
         "beta": 0.4,
-        # (int) Number of batches drawn until beta is 1. 0: beta stays.
+        # (int) Number of sampled batches over which beta grows to 1. 0: beta is constant.
         "anneal_step": int(1e5),
-        # (bool) Deep-copy what is pushed and what is sampled. Rows in columns are copied anyway.
+        # (bool) Deep-copy pushed and sampled elements. Rows in columns are copied anyway.
         "deepcopy": False,
-        # (bool) Remove the file ``data_id`` of every element that leaves the buffer.
+        # (bool) Delete the file ``data_id`` of every element that leaves the buffer.
         "enable_track_used_data": False,
         "thruput_controller": {
             # Limits of recent pushes per recent sample.
             "push_sample_rate_limit": {"max": float("inf"), "min": 0},
-            # (float) Seconds after which 1 % of a count is left.
+            # (float) Seconds after which a count has decayed to 1 %.
             "window_seconds": 30,
-            # (float) Elements that must be there per element to sample.
+            # (float) Required number of elements per element to sample.
             "sample_min_limit_ratio": 1,
         },
         "monitor": {
             "sampled_data_attr": {
-                # (int) Sample calls to aggregate over.
+                # (int) Number of sample calls to aggregate over.
                 "average_range": 5,
-                # (int) Sample calls between reports.
+                # (int) Number of sample calls between reports.
                 "print_freq": 200,
             },
             # (float) Seconds between reports of the throughput.
@@ -125,7 +127,7 @@ class AdvancedReplayBuffer(RingBuffer):
         self._min_ratio = number_within(control, "sample_min_limit_ratio", 1.0, math.inf)
         self.controller = controller_of(control)
         attr = merged["monitor"]["sampled_data_attr"]
-        # Use, priority and staleness of what the last samples gave.
+        # Use, priority and staleness of recent samples.
         self._sampled: deque[SampleAttributes] = deque(maxlen=positive_int(attr["average_range"], "average_range"))
         self._report_freq = positive_int(attr["print_freq"], "print_freq")
         self._sample_calls, self._envstep = 0, -1
@@ -136,20 +138,20 @@ class AdvancedReplayBuffer(RingBuffer):
     # ------------------------------------------------------------------ push
 
     def push(self, data: object, cur_collector_envstep: int = -1) -> None:
-        """Store one dict, the dicts of a list, or the rows of a ``TransitionBatch``.
+        """Store one dict, a list of dicts, or the rows of a ``TransitionBatch``.
 
-        A field ``priority`` sets the priority of an element; without one it gets the largest priority so far. What is
-        no dict is logged and left out. The throughput controller may refuse the push, which is logged, too.
+        A field ``priority`` sets the priority of an element; the default is the largest priority so far. Elements that
+        are not dicts are logged and skipped. The throughput controller may refuse the push, which is also logged.
 
         Args:
-            data: rows.
-            cur_collector_envstep: env steps collected so far, for reports.
+            data: Rows to store.
+            cur_collector_envstep: Env steps collected so far, for reports.
 
         Raises:
-            SchemaError: rows that differ in fields, shapes or dtypes from those in the buffer.
-            BufferArgumentError: a priority is negative, NaN or infinite.
-            OSError: the rows lie in files, and the disk is full.
-            BufferClosedError: the buffer was closed.
+            SchemaError: The rows differ in fields, shapes or dtypes from those in the buffer.
+            BufferArgumentError: A priority is negative, NaN or infinite.
+            OSError: The rows are stored in files, and the disk is full.
+            BufferClosedError: The buffer was closed.
         """
         if self.engine.limiter is None:
             self._insert(data, cur_collector_envstep, admitted=False)
@@ -158,11 +160,11 @@ class AdvancedReplayBuffer(RingBuffer):
             self.engine.limited_push(count, lambda: self._insert(data, cur_collector_envstep, admitted=False))
 
     def insert(self, data: object, first_id: "int | None" = None) -> None:
-        """Push what no collector sends now: neither the rate limiter nor the throughput controller is consulted.
+        """Push data that no collector sends at present, bypassing the rate limiter and the throughput controller.
 
         Args:
-            data: see :meth:`push`.
-            first_id: running number of the first element in its unique id; ``None``: the next one.
+            data: See :meth:`push`.
+            first_id: Running number of the first element in its unique id; ``None``: the next one.
         """
         with self.engine.lock:
             if first_id is not None:
@@ -180,7 +182,7 @@ class AdvancedReplayBuffer(RingBuffer):
             priority, collected, rows = split_rows(rows, count, self.priorities.largest, ADDED_FIELDS)
             start, placed = engine.add(rows, count)
             if count > placed:
-                # Of more rows than there are slots, the last ones stay.
+                # If there are more rows than slots, keep the last ones.
                 self.table.next_unique_id += count - placed
                 priority = priority[-placed:] if isinstance(priority, np.ndarray) else priority
                 collected = collected[-placed:] if isinstance(collected, np.ndarray) else collected
@@ -212,22 +214,22 @@ class AdvancedReplayBuffer(RingBuffer):
     # ------------------------------------------------------------------ sample
 
     def sample(self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None) -> Samples | None:
-        """Draw elements in proportion to their weight; an element may be drawn several times.
+        """Sample elements with replacement, in proportion to their weight.
 
-        The draw is stratified: the sum of the weights is cut into ``size`` equal parts, and one point is drawn
+        Sampling is stratified: the sum of the weights is divided into ``size`` equal strata, and one point is drawn
         uniformly in each.
 
         Args:
-            size: number of elements.
-            cur_learner_iter: train iterations so far, for the staleness.
-            sample_range: draw among these only: a slice over the elements from the oldest (0) to the newest (-1).
+            size: Number of elements.
+            cur_learner_iter: Train iterations so far, for the staleness.
+            sample_range: Restrict sampling to a slice of the elements, from the oldest (0) to the newest (-1).
 
         Returns:
-            A ``TransitionBatch`` (rows in columns) or a list of dicts (objects) of ``size`` copies; ``[]`` for size 0;
-            ``None`` when there are not enough elements or the throughput controller refuses, which is logged.
+            A ``TransitionBatch`` (rows in columns) or a list of dicts (objects) with ``size`` copies; ``[]`` for size
+            0; ``None`` if there are not enough elements or the throughput controller refuses, which is logged.
 
         Raises:
-            BufferArgumentError: a negative size, or a range that selects nothing.
+            BufferArgumentError: The size is negative, or the range selects no elements.
         """
         if type(size) is not int or size < 0:
             size = sample_size(size)
@@ -261,17 +263,17 @@ class AdvancedReplayBuffer(RingBuffer):
             return sampled
 
     def sample_many(self, size: int, iters: Sequence[int]) -> "TransitionBatch | None":
-        """Draw a batch for each of these train iterations, as long as the limits allow.
+        """Sample one batch per train iteration, as many as the limits allow.
 
         Args:
-            size: number of elements of each batch.
-            iters: train iterations of the batches, for the staleness.
+            size: Number of elements per batch.
+            iters: Train iterations of the batches, for the staleness.
 
         Returns:
-            The rows of all batches, one behind the other; ``None`` when there is not even one. Refusals are not logged.
+            The rows of all batches, concatenated; ``None`` if not even one is possible. Refusals are not logged.
 
         Raises:
-            SchemaError: the elements have no common schema.
+            SchemaError: The elements have no common schema.
         """
         engine = self.engine
         with engine.lock:
@@ -289,8 +291,8 @@ class AdvancedReplayBuffer(RingBuffer):
             return TransitionBatch.concat(batches) if batches else None
 
     def _sample_together(self, size: int, iters: Sequence[int]) -> "TransitionBatch | None":
-        """All batches in one go, where neither rows nor priorities depend on the batches before: that costs hardly more
-        than one batch.
+        """Sample all batches at once, which costs little more than one batch; valid if neither rows nor priorities
+        depend on earlier batches.
         """
         if not len(iters) or self._why_not(size):
             return None
@@ -303,7 +305,7 @@ class AdvancedReplayBuffer(RingBuffer):
         return TransitionBatch.of(sampled)
 
     def _why_not(self, size: int) -> str:
-        """Why a sample cannot be given, '' when it can."""
+        """Return the reason why sampling is not possible, '' if it is."""
         count = self.engine.ring.count
         if count == 0 or count / size < self._min_ratio:
             return f"it holds {count} elements, {self._min_ratio:g} * {size} are needed"
@@ -313,7 +315,7 @@ class AdvancedReplayBuffer(RingBuffer):
     def _annotated(
         self, slots: np.ndarray, iters: Sequence[int], uses: np.ndarray, importance: np.ndarray
     ) -> "TransitionBatch | list[Any]":
-        """Copies of the rows in int64 ``[N]`` slots with the added fields, as batches of one size in ``iters``."""
+        """Copy the rows in int64 ``[N]`` slots and add the sample fields, as batches of equal size at ``iters``."""
         now: int | np.ndarray = iters[0] if len(iters) == 1 else np.repeat(iters, len(slots) // len(iters))
         added = {
             "replay_unique_id": unique_ids(self.table.unique_id.take(slots), self.engine.name),
@@ -337,7 +339,7 @@ class AdvancedReplayBuffer(RingBuffer):
         return sampled
 
     def _report(self, cur_iter: int) -> None:
-        """Report the attributes of what was sampled lately: of every ``print_freq``-th sample, and of the first."""
+        """Report attributes of recent samples, at the first and every ``print_freq``-th sample."""
         logger, writer, name = self.engine.logger, self.engine.writer, self.engine.name
         if writer is not None:
             values = {**sample_summary(self._sampled), "beta": self.priorities.beta}
@@ -347,7 +349,7 @@ class AdvancedReplayBuffer(RingBuffer):
                     write_scalars(writer, f"{name}_{axis}/", values, step)
 
     def remove_stale(self, cur_iter: int) -> None:
-        """Remove from the oldest element on, up to the first one that is fresh enough."""
+        """Remove stale elements, from the oldest up to the first that is fresh enough."""
         ring, table = self.engine.ring, self.table
         if ring.count == 0 or table.staleness(np.array([ring.head]), cur_iter)[0] < self._max_staleness:
             return
@@ -362,10 +364,10 @@ class AdvancedReplayBuffer(RingBuffer):
         self.priorities.remove(slots)
 
     def remove_where(self, field: str, value: object) -> int:
-        """Remove the elements whose ``field`` equals ``value``, and return their number.
+        """Remove the elements whose ``field`` equals ``value``; return their number.
 
         Raises:
-            KeyError: elements are kept as columns, and there is no such field.
+            KeyError: The elements are stored as columns without such a field.
         """
         with self.engine.lock:
             held = self.engine.ring.held()
@@ -381,18 +383,18 @@ class AdvancedReplayBuffer(RingBuffer):
     # ------------------------------------------------------------------ update, clear
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """Set priorities of sampled elements.
+        """Set the priorities of sampled elements.
 
-        An element that left its slot since it was sampled is skipped and counted in :attr:`dropped_update_count`.
-        The stored priority is the given one plus a small constant, so that no element becomes unreachable.
+        An element that left its slot after sampling is skipped and counted in :attr:`dropped_update_count`. A small
+        constant is added to the stored priority, so that every element can be drawn.
 
         Args:
-            info: ``{'replay_unique_id', 'replay_buffer_idx', 'priority'}``, each with N entries: lists, arrays, tensors
-                or columns of a sample. Without ``priority`` nothing happens.
+            info: ``{'replay_unique_id', 'replay_buffer_idx', 'priority'}`` with N entries each: lists, arrays, tensors
+                or columns of a sample. Without ``priority`` the call has no effect.
 
         Raises:
-            BufferArgumentError: a priority is negative, NaN or infinite, an entry is missing, or lengths differ;
-                nothing was changed.
+            BufferArgumentError: A priority is negative, NaN or infinite, a key is missing, or lengths differ; the
+                buffer is unchanged.
         """
         if not info or "priority" not in info:
             return
@@ -409,7 +411,7 @@ class AdvancedReplayBuffer(RingBuffer):
 
     @property
     def dropped_update_count(self) -> int:
-        """Number of priorities that came for elements that had left."""
+        """Number of priority updates for elements that had left."""
         return self._dropped_updates
 
     @property
@@ -427,18 +429,18 @@ class AdvancedReplayBuffer(RingBuffer):
         self.priorities.beta = beta
 
     def clear(self) -> None:
-        """Remove all elements and forget the largest priority. ``push_count``, ids, beta and the generator stay."""
+        """Remove all elements and reset the largest priority. ``push_count``, ids, beta and the generator are kept."""
         with self.engine.lock:
             self.engine.clear()
             self.table.clear()
             self.priorities.clear()
 
     def state_dict(self) -> StateDict:
-        """A copy of everything in memory, also of rows that lie in files; it may be saved with a checkpoint.
+        """Return a copy of the state, which may be saved with a checkpoint. Rows stored in files are read into memory.
 
-        Beside what the state of a naive buffer holds: ``head``, ``positions`` (slots of the elements of ``data``),
-        ``slots`` (ids, uses, priorities and the tree of weights), ``max_priority``, ``next_unique_id``, ``beta`` and
-        ``anneal_step``.
+        In addition to the state of a naive buffer it contains ``head``, ``positions`` (slots of the elements of
+        ``data``), ``slots`` (ids, uses, priorities and the tree of weights), ``max_priority``, ``next_unique_id``,
+        ``beta`` and ``anneal_step``.
         """
         with self.engine.lock:
             return {
@@ -456,15 +458,15 @@ class AdvancedReplayBuffer(RingBuffer):
 
     @takes_state_dict
     def load_state_dict(self, _state_dict: StateDict, deepcopy: bool = False) -> None:
-        """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements.
+        """Restore a ``state_dict``. If the state contains only ``data``, push these elements.
 
         Args:
-            _state_dict: the state; arrays are copied.
-            deepcopy: deep-copy what is no array, too.
+            _state_dict: State to restore; arrays are copied.
+            deepcopy: Deep-copy other objects, too.
 
         Raises:
-            BufferArgumentError: the state lacks something, is damaged, or is that of a buffer of another size.
-            SchemaError: its rows do not fit together. The buffer stays as it was.
+            BufferArgumentError: The state is incomplete or damaged, or belongs to a buffer of another size.
+            SchemaError: The rows have different schemas. The buffer is unchanged.
         """
         if set(_state_dict) == {"data"}:
             self._insert_state(_state_dict["data"])

@@ -1,4 +1,4 @@
-"""The interface of replay buffers, and the factories that build one by the ``type`` of a config."""
+"""Interface of replay buffers, and factories that build one by the ``type`` of a config."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def takes_state_dict(method: Callable[P, T]) -> Callable[P, T]:
-    """Let ``state_dict=`` stand for ``_state_dict=``, the name of DI-engine."""
+    """Accept ``state_dict=`` as well as ``_state_dict=``, the name in DI-engine."""
 
     @wraps(method)
     def load(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -25,7 +25,7 @@ def takes_state_dict(method: Callable[P, T]) -> Callable[P, T]:
 
 
 class IBuffer(Configurable, ABC):
-    """What the pipelines ask of a replay buffer."""
+    """Interface of replay buffers for the pipelines."""
 
     @abstractmethod
     def push(self, data: object, cur_collector_envstep: int) -> None:
@@ -33,11 +33,11 @@ class IBuffer(Configurable, ABC):
 
     @abstractmethod
     def update(self, info: dict[str, Any]) -> None:
-        """Take over what a learner found out about sampled elements, e.g. their priorities."""
+        """Update sampled elements with results of the learner, e.g. priorities."""
 
     @abstractmethod
     def sample(self, batch_size: int, cur_learner_iter: int) -> Samples | None:
-        """Draw ``batch_size`` elements; ``None`` when there are not enough."""
+        """Sample ``batch_size`` elements; return ``None`` if there are not enough."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -45,7 +45,7 @@ class IBuffer(Configurable, ABC):
 
     @abstractmethod
     def count(self) -> int:
-        """Number of elements that can be sampled."""
+        """Return the number of elements that can be sampled."""
 
     @abstractmethod
     def save_data(self, file_name: str) -> None:
@@ -53,38 +53,38 @@ class IBuffer(Configurable, ABC):
 
     @abstractmethod
     def load_data(self, file_name: str) -> None:
-        """Push the elements of a file that ``save_data`` wrote."""
+        """Push the elements of a file written by ``save_data``."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Everything that is needed to go on with an equal buffer, as copies."""
+        """Return a copy of the state from which an equal buffer can be restored."""
 
     @abstractmethod
     def load_state_dict(self, _state_dict: dict[str, Any]) -> None:
-        """Become the buffer that a ``state_dict`` describes."""
+        """Restore a ``state_dict``."""
 
     def close(self) -> None:
-        """Release what the buffer holds: nothing, unless a subclass says otherwise."""
+        """Release resources; the default does nothing."""
 
 
 def create_buffer(cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> IBuffer:
-    """Build the buffer that ``cfg.type`` names, after importing ``cfg.import_names``.
+    """Build the buffer of type ``cfg.type``, after importing ``cfg.import_names``.
 
     Args:
-        cfg: config of the buffer; keys that are missing take the defaults of its class.
-        args, kwargs: ``tb_logger``, ``exp_name`` and ``instance_name``, handed to the constructor.
+        cfg: Config of the buffer; missing keys take the defaults of its class.
+        args, kwargs: ``tb_logger``, ``exp_name`` and ``instance_name``, passed to the constructor.
 
     Raises:
-        KeyError: ``type`` is missing or names nothing that is registered.
+        KeyError: ``type`` is missing or not registered.
     """
     buffer: IBuffer = BUFFER_REGISTRY.create(cfg, *args, **kwargs)
     return buffer
 
 
 def get_buffer_cls(cfg: Mapping[str, Any]) -> type:
-    """The class that :func:`create_buffer` would build.
+    """Return the class that :func:`create_buffer` instantiates.
 
     Raises:
-        KeyError: ``type`` is missing or names nothing that is registered.
+        KeyError: ``type`` is missing or not registered.
     """
     return BUFFER_REGISTRY.class_of(cfg)

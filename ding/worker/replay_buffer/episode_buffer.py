@@ -1,4 +1,4 @@
-"""A replay buffer of whole episodes."""
+"""Replay buffer of whole episodes."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -15,16 +15,16 @@ from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
 
 @BUFFER_REGISTRY.register("episode")
 class EpisodeReplayBuffer(NaiveReplayBuffer):
-    """A ring buffer whose elements are complete episodes of any length.
+    """Ring buffer whose elements are complete episodes of any length.
 
-    An episode is a list of transitions or a ``TransitionBatch``, whose columns are copied. See
-    :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer` for the rest.
+    An episode is a list of transitions or a ``TransitionBatch``, whose columns are copied. All other behaviour is that
+    of :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer`.
     """
 
     config: ClassVar[dict[str, Any]] = {
         **NaiveReplayBuffer.config,
         "type": "episode",
-        # (bool) Give samples as one batch [B, T, ...] with a mask, T being the longest episode of the sample.
+        # (bool) Return samples as one batch [B, T, ...] with a mask, where T is the longest episode of the sample.
         "padding": False,
     }
 
@@ -32,7 +32,7 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
         return super()._insert([_own(episode) for episode in _episodes_of(data)])
 
     def _insert_saved(self, rows: SavedRows) -> None:
-        # In one go: what comes in one push is an episode, or several by its lengths.
+        # Insert all rows at once: one push holds one episode, or several by its lengths.
         self._insert(TransitionBatch.unchecked(rows.expand(0, rows.count), rows.count, rows.lengths))
 
     def _number_of(self, data: object) -> int:
@@ -42,16 +42,16 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
         """Store episodes.
 
         Args:
-            data: a list of episodes; a ``TransitionBatch``, whose segments (``lengths``) are episodes; or one episode
+            data: A list of episodes; a ``TransitionBatch``, whose segments (``lengths``) are episodes; or one episode
                 as a list of transitions.
-            cur_collector_envstep: not used.
+            cur_collector_envstep: Ignored.
         """
         super().push(data, cur_collector_envstep)
 
     def sample(
         self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None, replace: bool = False
     ) -> Samples | None:
-        """Draw whole episodes; see the base class.
+        """Sample whole episodes; see the base class.
 
         Returns:
             A list of episodes. With ``cfg.padding`` a ``TransitionBatch`` of ``size`` rows, with leaves
@@ -65,7 +65,7 @@ class EpisodeReplayBuffer(NaiveReplayBuffer):
 
     @property
     def episode_len(self) -> list[int]:
-        """Length of each episode, oldest first."""
+        """Lengths of the episodes, oldest first."""
         with self.engine.lock:
             return [len(episode) for episode in self.engine.rows.read(self.engine.ring.held())]
 
@@ -81,7 +81,7 @@ def _episodes_of(data: object) -> list[Any]:
 
 
 def _own(episode: object) -> object:
-    """An episode that shares no array with a batch, and no list, that the caller goes on to use."""
+    """Copy an episode so that it shares no array or list with the caller."""
     if isinstance(episode, TransitionBatch):
         return copied_batch(episode)
     return list(episode) if isinstance(episode, list) else episode

@@ -1,4 +1,4 @@
-"""Several replay buffers that are filled together."""
+"""Group of replay buffers that receive the same samples."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,13 +7,13 @@ from ding.worker.replay_buffer.base_buffer import IBuffer, create_buffer, takes_
 
 
 class MultiReplayBuffer(IBuffer):
-    """Buffers by name, for a policy whose learn step takes a batch from each (``multi_buffer`` in its config).
+    """Named buffers, for a policy whose learn step takes a batch from each (``multi_buffer`` in its config).
 
-    Each gets every sample. They differ in size, in how often a sample may be drawn, and in what is drawn.
+    Every sample is pushed to all buffers. They differ in size, in the maximum use of a sample, and in how they sample.
 
     Args:
         cfg: ``{name: config of a buffer}``, and the key ``multi_buffer``.
-        args, kwargs: ``tb_logger`` and ``exp_name``, handed to each buffer.
+        args, kwargs: ``tb_logger`` and ``exp_name``, passed to each buffer.
     """
 
     config = {"multi_buffer": True}
@@ -27,7 +27,7 @@ class MultiReplayBuffer(IBuffer):
 
     @property
     def replay_buffer_size(self) -> int:
-        """Number of slots of all buffers."""
+        """Total capacity of the buffers."""
         return sum(buffer.replay_buffer_size for buffer in self.buffers.values())
 
     def push(self, data: object, cur_collector_envstep: int) -> None:
@@ -36,12 +36,12 @@ class MultiReplayBuffer(IBuffer):
             buffer.push(data, cur_collector_envstep)
 
     def update(self, info: Mapping[str, Any]) -> None:
-        """Hand ``info[name]`` to each buffer."""
+        """Pass ``info[name]`` to each buffer."""
         for name, part in info.items():
             self.buffers[name].update(part)
 
     def sample(self, batch_size: Mapping[str, int], cur_learner_iter: int) -> dict[str, Any] | None:  # type: ignore[override]
-        """Draw ``batch_size[name]`` samples from each buffer: ``{name: samples}``; ``None`` when one has not enough."""
+        """Sample ``batch_size[name]`` elements from each buffer: ``{name: samples}``; ``None`` if one has too few."""
         batches = {name: buffer.sample(batch_size[name], cur_learner_iter) for name, buffer in self.buffers.items()}
         return None if any(batch is None for batch in batches.values()) else batches
 
@@ -51,12 +51,12 @@ class MultiReplayBuffer(IBuffer):
             buffer.clear()
 
     def count(self) -> int:
-        """Number of samples in all buffers."""
+        """Return the number of samples in all buffers."""
         return sum(buffer.count() for buffer in self.buffers.values())
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements that all buffers hold."""
+        """Size of the elements of all buffers, in bytes."""
         return sum(getattr(buffer, "nbytes", 0) for buffer in self.buffers.values())
 
     def save_data(self, file_name: str) -> None:
@@ -65,21 +65,21 @@ class MultiReplayBuffer(IBuffer):
             buffer.save_data(f"{file_name}.{name}")
 
     def load_data(self, file_name: str) -> None:
-        """Push what :meth:`save_data` wrote."""
+        """Push the files written by :meth:`save_data`."""
         for name, buffer in self.buffers.items():
             buffer.load_data(f"{file_name}.{name}")
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of each buffer by name."""
+        """Return the state of each buffer by name."""
         return {name: buffer.state_dict() for name, buffer in self.buffers.items()}
 
     @takes_state_dict
     def load_state_dict(self, _state_dict: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned."""
+        """Restore a :meth:`state_dict`."""
         for name, buffer in self.buffers.items():
             buffer.load_state_dict(_state_dict[name])
 
     def close(self) -> None:
-        """Release what the buffers hold."""
+        """Close all buffers."""
         for buffer in self.buffers.values():
             buffer.close()

@@ -1,4 +1,4 @@
-"""Replay buffers that draw uniformly."""
+"""Replay buffers with uniform sampling."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -17,30 +17,30 @@ from ding.worker.replay_buffer.ring_buffer import RingBuffer
 
 @BUFFER_REGISTRY.register("naive")
 class NaiveReplayBuffer(RingBuffer):
-    """A ring buffer with uniform sampling.
+    """Ring buffer with uniform sampling.
 
     *Thread safety.* ``push``, ``sample``, ``update``, ``clear``, ``count``, ``state_dict``, ``load_state_dict``,
-    ``save_data`` and ``load_data`` may be called from any thread. Each is one critical section: checks, copying and
-    counters of a call see one state of the buffer, and a row is never seen half written. None waits for anything but
-    the lock, which ``save_data`` holds until the file is written. A call that raises leaves the buffer as it was.
+    ``save_data`` and ``load_data`` may be called from any thread. Each is one critical section, so a call sees one
+    state of the buffer, and never a partially written row. Calls block only on the lock, which ``save_data`` holds
+    until the file is written. A call that raises leaves the buffer unchanged.
 
-    *Rows.* What is pushed is copied into columns when the rows are dicts of one schema, and kept as objects otherwise
-    (see :mod:`ding.data.storage`). What is sampled are copies: who changes them does not change the buffer.
+    *Rows.* Pushed rows are copied into columns if they are dicts of one schema, and kept as objects otherwise (see
+    :mod:`ding.data.storage`). Samples are copies, so modifying them does not change the buffer.
 
     Args:
-        cfg: config; missing keys take the defaults.
-        tb_logger: tensorboard writer to share; without one the buffer makes (and later closes) its own.
-        exp_name: folder of the experiment.
-        instance_name: name of the log file and of the tensorboard tags.
+        cfg: Config; missing keys take the defaults.
+        tb_logger: TensorBoard writer to share; ``None``: create one and close it in :meth:`close`.
+        exp_name: Experiment directory.
+        instance_name: Name of the log file and of the TensorBoard tags.
     """
 
     config: ClassVar[dict[str, Any]] = {
         "type": "naive",
-        # (int) Number of elements that the ring holds.
+        # (int) Capacity of the ring.
         "replay_buffer_size": 10000,
-        # (bool) Deep-copy what is pushed and what is sampled. Rows in columns are copied anyway.
+        # (bool) Deep-copy pushed and sampled elements. Rows in columns are copied anyway.
         "deepcopy": False,
-        # (bool) Remove the file ``data_id`` of every element that leaves the buffer.
+        # (bool) Delete the file ``data_id`` of every element that leaves the buffer.
         "enable_track_used_data": False,
         # (float) Seconds between reports of the throughput.
         "periodic_thruput_seconds": 60,
@@ -55,16 +55,16 @@ class NaiveReplayBuffer(RingBuffer):
     def push(self, data: object, cur_collector_envstep: int = -1) -> None:
         """Store one element, the elements of a list, or the rows of a ``TransitionBatch``.
 
-        The oldest elements give way. Of more elements than there are slots, the last ones stay.
+        The oldest elements are overwritten. If there are more elements than slots, the last ones are kept.
 
         Args:
-            data: rows, which are copied, or objects, which are referred to.
-            cur_collector_envstep: not used.
+            data: Rows, which are copied, or objects, which are stored by reference.
+            cur_collector_envstep: Ignored.
 
         Raises:
-            SchemaError: rows that differ in fields, shapes or dtypes from those in the buffer.
-            OSError: the rows lie in files, and the disk is full.
-            BufferClosedError: the buffer was closed.
+            SchemaError: The rows differ in fields, shapes or dtypes from those in the buffer.
+            OSError: The rows are stored in files, and the disk is full.
+            BufferClosedError: The buffer was closed.
         """
         if self.engine.limiter is None:
             self._insert(data)
@@ -79,26 +79,26 @@ class NaiveReplayBuffer(RingBuffer):
         return True
 
     def _add(self, rows: Rows, count: int) -> None:
-        """Store rows, of which there is at least one."""
+        """Store one or more rows."""
         self.engine.add(rows, count)
 
     def sample(
         self, size: int, cur_learner_iter: int, sample_range: "slice | None" = None, replace: bool = False
     ) -> Samples | None:
-        """Draw elements uniformly.
+        """Sample elements uniformly.
 
         Args:
-            size: number of elements.
-            cur_learner_iter: not used.
-            sample_range: draw among these only: a slice over the elements from the oldest (0) to the newest (-1).
-            replace: elements may repeat.
+            size: Number of elements.
+            cur_learner_iter: Ignored.
+            sample_range: Restrict sampling to a slice of the elements, from the oldest (0) to the newest (-1).
+            replace: Sample with replacement.
 
         Returns:
-            A ``TransitionBatch`` (rows in columns) or a list (objects) of ``size`` copies; ``[]`` for size 0; ``None``
-            when there are not enough elements, which is logged.
+            A ``TransitionBatch`` (rows in columns) or a list (objects) with ``size`` copies; ``[]`` for size 0;
+            ``None`` if there are not enough elements, which is logged.
 
         Raises:
-            BufferArgumentError: a negative size, or a range that selects nothing.
+            BufferArgumentError: The size is negative, or the range selects no elements.
         """
         size = sample_size(size)
         if size == 0:
@@ -113,14 +113,14 @@ class NaiveReplayBuffer(RingBuffer):
             return None if slots is None else self.engine.read(slots)
 
     def _draw(self, size: int, sample_range: "slice | None", replace: bool) -> np.ndarray | None:
-        """int64 ``[size]`` slots; ``None`` (logged) when there are not enough elements."""
+        """Return int64 ``[size]`` slots; ``None`` (logged) if there are not enough elements."""
         engine = self.engine
         count = engine.ring.count
         if count == 0 or (count < size and not replace):
             engine.refuse(size, f"it holds {count} elements")
             return None
         if sample_range is None:
-            # All slots below `count` are held: before the first wrap by the first pushes, later all of them.
+            # Slots below `count` are occupied: before the first wrap by the first pushes, later all slots.
             return engine.draws.uniform(count, size, replace)
         among = places(sample_range, count)
         if len(among) < size and not replace:
@@ -130,7 +130,7 @@ class NaiveReplayBuffer(RingBuffer):
         return (engine.ring.head + among.start + among.step * drawn) % engine.size
 
     def update(self, info: object) -> None:
-        """Nothing to update; logged once, for this buffer keeps no priorities."""
+        """Do nothing, because this buffer has no priorities; logged once."""
         if not self._warned:
             self._warned = True
             self.engine.logger.warning("%s has nothing to update: it is no prioritised buffer", self.engine.name)
@@ -138,26 +138,27 @@ class NaiveReplayBuffer(RingBuffer):
     _warned = False
 
     def clear(self) -> None:
-        """Remove all elements. ``push_count`` and the state of the random generator stay."""
+        """Remove all elements. ``push_count`` and the state of the random generator are kept."""
         with self.engine.lock:
             self.engine.clear()
 
     def state_dict(self) -> StateDict:
-        """A copy of everything: ``data`` (columns or a list, oldest first), ``tail``, ``valid_count``, ``push_count``,
-        ``replay_buffer_size`` and the state of the random generator. It may be saved with a checkpoint.
+        """Return a copy of the state, which may be saved with a checkpoint.
 
-        The copy lies in memory, also that of a buffer in files; :meth:`save_data` makes none.
+        It contains ``data`` (columns or a list, oldest first), ``tail``, ``valid_count``, ``push_count``,
+        ``replay_buffer_size`` and the state of the random generator. Rows stored in files are read into memory;
+        :meth:`save_data` avoids this.
         """
         with self.engine.lock:
             return self.engine.state_dict()
 
     @takes_state_dict
     def load_state_dict(self, _state_dict: StateDict) -> None:
-        """Become the buffer of a ``state_dict``. A state with ``data`` only pushes these elements.
+        """Restore a ``state_dict``. If the state contains only ``data``, push these elements.
 
         Raises:
-            BufferArgumentError: the state lacks something, is damaged, or is that of a buffer of another size.
-            SchemaError: its rows do not fit together. The buffer stays as it was.
+            BufferArgumentError: The state is incomplete or damaged, or belongs to a buffer of another size.
+            SchemaError: The rows have different schemas. The buffer is unchanged.
         """
         if set(_state_dict) == {"data"}:
             self._insert_state(_state_dict["data"])
@@ -174,19 +175,19 @@ class NaiveReplayBuffer(RingBuffer):
 
 @BUFFER_REGISTRY.register("elastic")
 class ElasticReplayBuffer(NaiveReplayBuffer):
-    """Draws among the newest elements only, in a number that depends on the env step.
+    """Samples only among the newest elements; their number depends on the env step.
 
-    ``cfg.set_buffer_size`` is a function from the env step to that number. It is called at construction (step 0) and
-    whenever :meth:`update` is called with an env step.
+    ``cfg.set_buffer_size`` maps the env step to that number. It is called at construction (step 0) and by every
+    :meth:`update` with an env step.
 
     Raises:
-        BufferConfigError: ``set_buffer_size`` is missing or gives something else than a positive int.
+        BufferConfigError: ``set_buffer_size`` is missing or returns no positive int.
     """
 
     config: ClassVar[dict[str, Any]] = {
         **NaiveReplayBuffer.config,
         "type": "elastic",
-        # (callable) Env step -> number of newest elements to draw from. Required.
+        # (callable) Env step -> number of newest elements to sample from. Required.
         "set_buffer_size": None,
     }
 
@@ -208,7 +209,7 @@ class ElasticReplayBuffer(NaiveReplayBuffer):
         return positive_int(self._size_of(envstep), f"set_buffer_size({envstep})")
 
     def update(self, envstep: Any) -> None:
-        """Ask again how many of the newest elements to draw from."""
+        """Update the number of newest elements to sample from."""
         size = self._size_at(int(envstep))
         with self.engine.lock:
             self._current_size = size

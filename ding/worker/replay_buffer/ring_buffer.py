@@ -1,4 +1,4 @@
-"""What all ring buffers have in public, over a :class:`~ding.data.replay.engine.ReplayEngine`."""
+"""Base class of ring buffers, over a :class:`~ding.data.replay.engine.ReplayEngine`."""
 
 import copy
 import sys
@@ -18,10 +18,10 @@ from ding.worker.replay_buffer.base_buffer import IBuffer
 
 
 class RingBuffer(IBuffer):
-    """A ring of ``replay_buffer_size`` slots; subclasses say how to sample and what else they know of a slot.
+    """Ring of ``replay_buffer_size`` slots; subclasses define the sampling and the data per slot.
 
     Attributes:
-        engine: holds the rows. Whatever reads or changes it from outside takes ``engine.lock``.
+        engine: Holds the rows. Code that accesses it from outside must hold ``engine.lock``.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class RingBuffer(IBuffer):
         self.engine = ReplayEngine(self._cfg, self._report_seconds(), tb_logger, exp_name, instance_name, left)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A buffer with the same elements, priorities and state of the random generator, as of one moment.
+        """Copy the buffer with its elements, priorities and random generator state at one moment.
 
-        It logs to the same text file and writes no curves. Used data it removes after :meth:`start` only.
+        The copy logs to the same text file and writes no curves. It removes used data only after :meth:`start`.
         """
         twin = object.__new__(type(self))
         memo[id(self)] = twin
@@ -52,27 +52,27 @@ class RingBuffer(IBuffer):
 
     @property
     def replay_buffer_size(self) -> int:
-        """Number of slots."""
+        """Capacity of the ring."""
         return self.engine.size
 
     @property
     def push_count(self) -> int:
-        """Number of elements pushed so far; ``clear`` does not change it."""
+        """Number of elements pushed so far; ``clear`` does not reset it."""
         return self.engine.ring.push_count
 
     @property
     def counters(self) -> ThruputCounters:
-        """How much was pushed, sampled and removed, and how much there is. Do not write."""
+        """Numbers of pushed, sampled, removed and present elements. Read-only."""
         return self.engine.counters
 
     @property
     def rate_limiter(self) -> "SampleRatioLimiter | None":
-        """The limiter of ``cfg.rate_limit``, if there is one."""
+        """Limiter of ``cfg.rate_limit``, if any."""
         return self.engine.limiter
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements that it holds; objects count as their references."""
+        """Size of the elements in bytes; objects count as references."""
         storage = self.engine.rows.storage
         return 0 if storage is None else storage.nbytes * self.engine.ring.count // self.engine.size
 
@@ -83,49 +83,50 @@ class RingBuffer(IBuffer):
         return self.engine.ring.count
 
     def start(self) -> None:
-        """Start to remove used data, if that is tracked."""
+        """Start removing used data, if it is tracked."""
         self.engine.start()
 
     def close(self) -> None:
-        """Remove all elements and end all threads. May be called again; a closed buffer takes no elements."""
+        """Remove all elements, end all threads and accept no more elements. Repeated calls have no effect."""
         self.engine.close()
 
     _is_end = staticmethod(sys.is_finalizing)
 
     def __del__(self) -> None:
-        # A constructor that failed early leaves nothing to close, and the end of the interpreter nothing to do it with.
+        # Nothing to close if the constructor failed early or the interpreter is shutting down.
         if hasattr(self, "engine") and not self._is_end():
             self.close()
 
     # ------------------------------------------------------------------ files and states
 
     def save_data(self, file_name: str) -> None:
-        """Write all elements, oldest first, to a file that :meth:`load_data` reads (see :mod:`ding.data.safe_file`).
+        """Write all elements, oldest first, to a file for :meth:`load_data` (see :mod:`ding.data.safe_file`).
 
-        Missing folders are made. Rows in columns are read as they are written, a part at a time, so memory for a copy
-        of them is not needed; pushes and samples of other threads wait until the file is written.
+        Missing folders are created. Rows in columns are written in parts, so no memory for a copy is needed; pushes and
+        samples of other threads block until the file is written.
 
         Raises:
-            SafeFileError: an element holds something that cannot be saved safely; the message says where.
-            OSError: the file cannot be written; one of this name is left as it was.
+            SafeFileError: An element contains a value that cannot be saved safely; the message says where.
+            OSError: The file cannot be written; an existing file is unchanged.
         """
         with self.engine.lock:
             write_rows(file_name, self._saved_rows())
 
     def _saved_rows(self) -> TransitionBatch | list[Any] | dict[str, Any]:
-        """All elements, oldest first, as a file holds them."""
+        """Return all elements, oldest first, in the format of a file."""
         return self.engine.rows.saved(self.engine.ring.held())
 
     def load_data(self, file_name: str) -> None:
-        """Push the elements of a file of :meth:`save_data`; a rate limit neither refuses nor counts them.
+        """Push the elements of a file written by :meth:`save_data`; rate limits do not apply.
 
-        The whole file is checked before anything is pushed; rows in columns are then read from it a part at a time.
+        The whole file is checked before anything is pushed; rows in columns are then read in parts.
 
         Raises:
-            SafeFileError: the file is broken or not one of ours; the buffer stays as it was.
-            SchemaError: its rows do not fit to those in the buffer, or an index of deduplicated rows refers to no
-                frame; the buffer stays as it was.
-            OSError: the file cannot be read, or the disk of a buffer in files is full, which may happen half-way.
+            SafeFileError: The file is broken or has another format; the buffer is unchanged.
+            SchemaError: The rows do not match those in the buffer, or an index of deduplicated rows refers to a missing
+                frame; the buffer is unchanged.
+            OSError: The file cannot be read; or the disk of a buffer in files is full, possibly after some rows were
+                pushed.
         """
         rows = read_rows(file_name)
         with self.engine.lock:
@@ -135,7 +136,7 @@ class RingBuffer(IBuffer):
                 self._insert(rows)
 
     def _insert_state(self, data: Any) -> None:
-        """Push the ``data`` of a state that holds nothing else."""
+        """Push the ``data`` of a state without other keys."""
         with self.engine.lock:
             if is_elided(data):
                 self._insert_saved(ElidedRows(data))
@@ -143,7 +144,7 @@ class RingBuffer(IBuffer):
                 self._insert(data)
 
     def _insert_saved(self, rows: SavedRows) -> None:
-        """Push the rows of a file or state, a part at a time; all or, when some do not fit, none."""
+        """Push the rows of a file or state in parts; either all rows or, if some do not match, none."""
         self.engine.check_open()
         for begin, end in rows.chunks(0, rows.count):
             columns = take(rows.columns, slice(begin, end))
@@ -153,18 +154,18 @@ class RingBuffer(IBuffer):
                 self._insert(TransitionBatch.unchecked(rows.expand(begin, end), end - begin))
 
     def _check_values(self, rows: dict[str, Any], count: int) -> None:
-        """Raise what a push of rows raises for the values in them; some fields may be left out."""
+        """Raise the errors that a push would raise for these values; some fields may be missing."""
         self.engine.check_used_data(rows, count)
         self.engine.rows.check(rows, count)
 
     def _number_of(self, data: object) -> int:
-        """How many elements a push of ``data`` adds."""
+        """Return the number of elements that a push of ``data`` adds."""
         return len(data) if isinstance(data, (TransitionBatch, list)) else 1
 
     def _admits(self, count: int) -> bool:
-        """Whether a push of so many elements is allowed; logged when it is not."""
+        """Return whether a push of ``count`` elements is allowed; a refusal is logged."""
         return True
 
     @abstractmethod
     def _insert(self, data: object) -> bool:
-        """Push what is no insert of a collector: no rate limiter and no throughput controller is consulted."""
+        """Push data that is not from a collector, bypassing the rate limiter and the throughput controller."""

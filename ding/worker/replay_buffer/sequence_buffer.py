@@ -1,4 +1,4 @@
-"""A replay buffer that draws windows of consecutive transitions."""
+"""Replay buffer that samples windows of consecutive transitions."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -20,20 +20,20 @@ from ding.worker.replay_buffer.naive_buffer import NaiveReplayBuffer
 
 @BUFFER_REGISTRY.register("sequence")
 class SequenceReplayBuffer(NaiveReplayBuffer):
-    """A ring buffer of transitions that draws windows of consecutive ones, never across the end of an episode.
+    """Ring buffer of transitions that samples windows of consecutive ones, never across the end of an episode.
 
-    Episodes end where the field ``cfg.end_field`` of a row is true, at the end of every segment of a pushed
-    ``TransitionBatch`` that has ``lengths`` (the next row belongs to another environment or to a later segment), and,
-    in other pushes, every ``cfg.episode_len`` rows when that is given. Other pushes go on where the one before stopped.
-    ``save_data`` keeps the ends of rows that are stored as columns.
+    Episodes end where the field ``cfg.end_field`` of a row is true; at the end of every segment of a pushed
+    ``TransitionBatch`` with ``lengths`` (the next row belongs to another environment or to a later segment); and in
+    other pushes, every ``cfg.episode_len`` rows if that is set. Such other pushes continue where the previous one
+    stopped. ``save_data`` preserves the ends of rows that are stored as columns.
 
-    With ``cfg.stream_field`` the rows of several environments may come in any order: windows are of consecutive rows
+    With ``cfg.stream_field`` the rows of several environments may be interleaved: a window consists of consecutive rows
     of one environment, and segments of a push do not end episodes.
 
-    All windows are equally likely. For a burn-in of n steps draw windows that are n longer: they lie within one
-    episode as a whole.
+    All windows are equally likely. For a burn-in of n steps, sample windows that are n steps longer; the whole window
+    is from one episode.
 
-    See :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer` for the rest.
+    All other behaviour is that of :class:`~ding.worker.replay_buffer.naive_buffer.NaiveReplayBuffer`.
     """
 
     config: ClassVar[dict[str, Any]] = {
@@ -43,9 +43,9 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         "end_field": "done",
         # (int or None) Length of all episodes, for rows without such a field.
         "episode_len": None,
-        # (str or None) Field that names the environment of a row, an int. None: rows follow each other as pushed.
+        # (str or None) Field with the environment of a row, an int. None: pushed rows are consecutive.
         "stream_field": None,
-        # (bool) Windows may run past the end of an episode; samples are one batch [B, T, ...] with a mask.
+        # (bool) Allow windows to exceed the end of an episode; samples are one batch [B, T, ...] with a mask.
         "padding": False,
     }
 
@@ -60,12 +60,12 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         length = self._cfg["episode_len"]
         if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
             raise BufferConfigError(f"episode_len must be a positive int or None, got {length!r}")
-        # Rows are numbered in the order of their pushes, from 0 on: number `push_count - 1` is the newest.
+        # Rows are numbered in push order, starting at 0: number `push_count - 1` is the newest.
         self.ends = EpisodeEnds()
         self._streams = Streams()
-        # Lengths of the segments of the rows that are pushed now; None: they go on where the push before stopped.
+        # Segment lengths of the rows being pushed; None: they continue where the previous push stopped.
         self._segments: np.ndarray | None = None
-        # Rows since an episode of fixed length began.
+        # Number of rows since the start of an episode of fixed length.
         self._phase = 0
 
     def _insert(self, data: object) -> bool:
@@ -83,7 +83,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         self._phase = 0 if self._segments is not None else self._phase + count
 
     def _note(self, first: int, ends: np.ndarray, names: np.ndarray | None) -> None:
-        """Note the ends and the streams of the rows from number ``first`` on, which have been stored."""
+        """Record the ends and the streams of the stored rows from number ``first`` on."""
         self.ends.add(first + ends.nonzero()[0])
         if names is not None:
             self._streams.add(first, names)
@@ -92,7 +92,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             self._streams.drop_before(self._first_number())
 
     def _streams_of(self, rows: Rows, count: int) -> np.ndarray | None:
-        """int64 ``[count]``: the stream of each row; ``None`` without streams."""
+        """Return the stream of each row, int64 ``[count]``; ``None`` without streams."""
         field = self._cfg["stream_field"]
         if field is None:
             return None
@@ -109,11 +109,11 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         self._streams_of(rows, count)
 
     def _first_number(self) -> int:
-        """Number of the oldest row."""
+        """Return the number of the oldest row."""
         return self.push_count - self.count()
 
     def _ends_of(self, rows: Rows, count: int) -> np.ndarray:
-        """bool ``[count]``: whether a row is the last one of its episode or segment."""
+        """Return whether each row is the last one of its episode or segment, bool ``[count]``."""
         ends = np.zeros(count, dtype=np.bool_)
         field = self._cfg["end_field"]
         if field is not None:
@@ -135,23 +135,23 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         sample_range: "slice | None" = None,
         replace: bool = False,
     ) -> Samples | None:
-        """Draw windows.
+        """Sample windows.
 
         Args:
-            batch: number of windows.
-            sequence: length of each.
-            cur_learner_iter: not used.
-            sample_range: windows lie among these rows only: a slice over the rows from the oldest (0) to the newest.
-            replace: windows may repeat.
+            batch: Number of windows.
+            sequence: Length of each window.
+            cur_learner_iter: Ignored.
+            sample_range: Restrict windows to a slice of the rows, from the oldest (0) to the newest.
+            replace: Sample with replacement.
 
         Returns:
             A list of ``batch`` windows, each a sequence of ``sequence`` transitions. With ``cfg.padding`` a
             ``TransitionBatch`` of ``batch`` rows, with leaves ``[batch, sequence, ...]`` and the fields ``mask``
-            (float32 ``[batch, sequence]``) and ``length`` (int64 ``[batch]``). ``[]`` for batch 0; ``None`` when there
-            are fewer than ``batch * sequence`` rows (without ``replace``) or not enough windows, which is logged.
+            (float32 ``[batch, sequence]``) and ``length`` (int64 ``[batch]``). ``[]`` for batch 0; ``None``, which is
+            logged, if there are fewer than ``batch * sequence`` rows (without ``replace``) or too few windows.
 
         Raises:
-            BufferArgumentError: a negative size, a window without rows, or a range that selects nothing.
+            BufferArgumentError: The size is negative, a window has no rows, or the range selects no rows.
         """
         batch = sample_size(batch)
         if isinstance(sequence, bool) or not isinstance(sequence, (int, np.integer)) or sequence < 1:
@@ -181,7 +181,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
     def _draw_windows(
         self, batch: int, sequence: int, sample_range: "slice | None", replace: bool
     ) -> "tuple[np.ndarray, np.ndarray] | None":
-        """Ranks of the rows of all windows, and the number of rows of each; ``None`` (logged) when it cannot be."""
+        """Return the ranks of the rows of all windows, and the number of rows of each; ``None`` (logged) if too few."""
         engine, count = self.engine, self.count()
         if count == 0 or (count < batch * sequence and not replace):
             engine.refuse(batch, f"windows of {sequence} need {batch * sequence} elements, it holds {count}")
@@ -210,8 +210,9 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         return ranks.start + (inside if order is None else order[inside]), sizes
 
     def _episodes(self, begin: int, stop: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """int64 lengths of the episodes of the rows from ``begin`` to below ``stop``; of streams, which follow each
-        other here, also the places of the rows behind ``begin``.
+        """Return the int64 lengths of the episodes of the rows in ``[begin, stop)``.
+
+        With streams, which are concatenated here, also return the positions of the rows after ``begin``.
         """
         if self._cfg["stream_field"] is None:
             return self.ends.segment_lengths(begin, stop), None
@@ -245,7 +246,7 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
         with self.engine.lock:
             first = self.push_count
             super()._insert_saved(rows)
-            # They came in parts, which are no segments.
+            # They arrived in parts, which are not segments.
             self._segments = rows.lengths if self._cfg["stream_field"] is None else None
             ends, names = self._ends_of(rows.columns, rows.count), self._streams_of(rows.columns, rows.count)
             self.ends.drop_from(first)
@@ -254,8 +255,8 @@ class SequenceReplayBuffer(NaiveReplayBuffer):
             self._phase = 0
 
     def state_dict(self) -> StateDict:
-        """See the base class; ``ends`` are the places of the rows that end an episode, the oldest row being 0;
-        ``streams`` are the environments of all rows, where ``cfg.stream_field`` names their field.
+        """See the base class. ``ends`` are the positions of the rows that end an episode, counted from the oldest row;
+        ``streams`` are the environments of all rows, if ``cfg.stream_field`` is set.
         """
         with self.engine.lock:
             held = (self._first_number(), self.push_count)
@@ -293,13 +294,13 @@ def _get(row: object, field: str) -> object:
 
 
 def _as_flags(column: "torch.Tensor | Iterable[Any]", count: int, field: str) -> np.ndarray:
-    """bool ``[count]``: whether anything in a row is true."""
+    """Return whether any value of a row is true, bool ``[count]``."""
     try:
         values = column.detach().cpu() if isinstance(column, torch.Tensor) else column
         try:
             flags = np.asarray(values).reshape(count, -1)
         except (TypeError, ValueError):
-            # Objects: some lack the field, others have it as an array, or on a device.
+            # Objects: some may lack the field, or have it as an array or on a device.
             flags = np.array([[bool(torch.as_tensor(value).any())] for value in values])
         return np.asarray(flags.astype(np.bool_).any(axis=1))
     except (RuntimeError, TypeError, ValueError) as error:

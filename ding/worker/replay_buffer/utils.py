@@ -13,5 +13,5 @@ __all__ = [
 
 
 def generate_id(name: str, data_id: int) -> str:
-    """The unique id of an element: ``<name>_<data_id>``."""
+    """Return the unique id of an element: ``<name>_<data_id>``."""
     return f"{name}_{data_id}"

@@ -211,7 +211,7 @@ class CommCoordinator:
         return self._links.is_present(holder)
 
     def workers(self) -> dict[str, dict[str, Any]]:
-        """Return ``{name: {'role', 'state', 'task_id'}}`` of connected workers; quarantined ones also have ``error``."""
+        """Return ``{name: {'role', 'state', 'task_id'}}`` by worker; quarantined ones also have ``error``."""
         result = {}
         for link in self._links.all():
             state, held = self._resource_manager.state(link.role, link.name), self._ledger.task_of(link.holder)

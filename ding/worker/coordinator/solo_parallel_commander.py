@@ -101,7 +101,7 @@ class SoloCommander(BaseCommander):
         self._forget_learner()
 
     def _forget_learner(self) -> None:
-        """Reset after a learner task: there is no policy to collect with, and the next task starts with an evaluation."""
+        """Reset after a learner task: there is no policy to collect with, and an evaluation is due."""
         self._current_policy_id: Any = None
         self._current_buffer_id: str | None = None
         self._learner_step: dict[str, Any] = {"learner_step": 0}

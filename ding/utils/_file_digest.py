@@ -111,7 +111,7 @@ def _check_entries(file: BinaryIO, where: str) -> None:
 
 
 def refusal(path: "str | os.PathLike[str]", error: Exception) -> FileRefusedError:
-    """The error to raise for what ``torch.load`` said of a file; torch's own advice is to load it unsafely."""
+    """Return the error to raise for what ``torch.load`` said of a file; torch's own advice is to load it unsafely."""
     where, text = os.fspath(path), str(error)
     found = _GLOBAL.search(text)
     if found is not None:

@@ -20,7 +20,7 @@ _PLAIN = (str, bytes, bool, int, float, complex, type(None), torch.Size, torch.d
 
 
 def to_plain(data: object, where: str = "data") -> object:
-    """The encoded form. Parts that need no change are not copied.
+    """Return the encoded form. Parts that need no change are not copied.
 
     Raises:
         TypeError: something has no such form; the message says where it is.
@@ -66,7 +66,7 @@ def _array_to_plain(array: np.ndarray, where: str) -> dict[str, Any]:
 
 
 def from_plain(data: object) -> Tree:
-    """The inverse of ``to_plain``. Parts that need no change are not copied."""
+    """Return the inverse of ``to_plain``. Parts that need no change are not copied."""
     if isinstance(data, dict):
         if _ARRAY in data:
             return _array_from_plain(data)

@@ -116,7 +116,9 @@ def _add_step(writer: "SummaryWriter", values: Mapping[str, Any], step: int) -> 
 
 
 def _only_writes(writer: object) -> TypeGuard["SummaryWriter"]:
-    """Whether all that a writer does with a scalar is to write it to its file: no Comet, no method of somebody else."""
+    """Return whether all that a writer does with a scalar is to write it to its file: no Comet, no method of somebody
+    else.
+    """
     kind = type(writer)
     if (kind.__module__, kind.__name__) != ("tensorboardX.writer", "SummaryWriter") or "add_scalar" in vars(writer):
         return False

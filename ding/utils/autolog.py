@@ -36,7 +36,7 @@ class BaseTime(ABC):
 
     @abstractmethod
     def time(self) -> float:
-        """The current time."""
+        """Return the current time."""
 
 
 class NaturalTime(BaseTime):
@@ -46,7 +46,7 @@ class NaturalTime(BaseTime):
         self._last = 0.0
 
     def time(self) -> float:
-        """Seconds since 1970; never less than before, also when the clock of the machine is set back."""
+        """Return the seconds since 1970; never less than before, also when the clock of the machine is set back."""
         self._last = max(self._last, _time.time())
         return self._last
 
@@ -72,7 +72,7 @@ class TickTime(BaseTime):
         return self._tick
 
     def time(self) -> float:
-        """The current tick."""
+        """Return the current tick."""
         return self._tick
 
 
@@ -94,11 +94,11 @@ class TimeProxy(BaseTime):
         return self._frozen_at is not None
 
     def time(self) -> float:
-        """The time of the other clock, or that at which this one was frozen."""
+        """Return the time of the other clock, or that at which this one was frozen."""
         return self._clock.time() if self._frozen_at is None else self._frozen_at
 
     def current_time(self) -> float:
-        """The time of the other clock."""
+        """Return the time of the other clock."""
         return self._clock.time()
 
     def freeze(self) -> None:
@@ -135,7 +135,7 @@ class RangedData(ABC):
 
     @abstractmethod
     def _get_time(self) -> float:
-        """The current time."""
+        """Return the current time."""
 
     @property
     def expire(self) -> float:
@@ -162,7 +162,7 @@ class RangedData(ABC):
         return self
 
     def current(self) -> Any:
-        """The newest value.
+        """Return the newest value.
 
         Raises:
             ValueError: there is none.
@@ -283,7 +283,7 @@ class LoggedModel:
 
     @classmethod
     def _find_series(cls) -> dict[str, LoggedValue]:
-        """The series by name, those of base classes first."""
+        """Return the series by name, those of base classes first."""
         found: dict[str, LoggedValue] = {}
         for base in reversed(cls.__mro__):
             found.update({name: value for name, value in vars(base).items() if isinstance(value, LoggedValue)})
@@ -307,11 +307,11 @@ class LoggedModel:
         return list(self._series)
 
     def current_time(self) -> float:
-        """The time of the clock."""
+        """Return the time of the clock."""
         return self.time.time()
 
     def fixed_time(self) -> float:
-        """The time of the clock, or the one at which the model was frozen."""
+        """Return the time of the clock, or the one at which the model was frozen."""
         return self.time.time() if self._frozen_at is None else self._frozen_at
 
     def freeze(self) -> None:
@@ -327,12 +327,12 @@ class LoggedModel:
         self._attributes.setdefault(attribute_name, _ValueGetters())[property_name] = value
 
     def get_property_attribute(self, property_name: str) -> list[str]:
-        """The attributes that are registered for a series, without ``range_values``, which each has."""
+        """Return the attributes that are registered for a series, without ``range_values``, which each has."""
         named = [name for name, getters in self._attributes.items() if property_name in getters]
         return [name for name in named if name != "range_values"]
 
     def __getitem__(self, property_name: str) -> list[str]:
-        """The same as ``get_property_attribute``."""
+        """Return the same as ``get_property_attribute``."""
         return self.get_property_attribute(property_name)
 
     def record(self, values: Mapping[str, Any]) -> None:
@@ -381,5 +381,5 @@ class LogDict(dict[Any, Any]):
 
 
 def build_log_buffer() -> LogDict:
-    """An empty dict that turns every tensor put into it into a number or a list."""
+    """Return an empty dict that turns every tensor put into it into a number or a list."""
     return LogDict()

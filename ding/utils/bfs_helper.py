@@ -30,14 +30,14 @@ class Maze(Protocol):
         """``[W][W]``, ``'x'`` for each wall."""
 
     def get_maze_map(self) -> np.ndarray:
-        """The walls and the goal, as ``process_states`` takes them."""
+        """Return the walls and the goal, as ``process_states`` takes them."""
 
     def process_states(self, observations: Sequence[int], maze_maps: np.ndarray) -> np.ndarray:
-        """The observation ``[W, W, C]`` of an agent at ``observations``, its ``[x, y]``."""
+        """Return the observation ``[W, W, C]`` of an agent at ``observations``, its ``[x, y]``."""
 
 
 def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, list[tuple[torch.Tensor, np.int32]]]:
-    """The maps of best actions as they spread from the goal, and the best path.
+    """Return the maps of best actions as they spread from the goal, and the best path.
 
     Args:
         env: the maze.

@@ -68,7 +68,7 @@ class Manifest:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, part: str) -> Path:
-        """The file of a part. Raises ``KeyError`` when there is no such part."""
+        """Return the file of a part. Raises ``KeyError`` when there is no such part."""
         return self.folder / str(self.parts[part]["name"])
 
 
@@ -123,7 +123,9 @@ def save_checkpoint(path: PathLike, state: Mapping[str, Any], notes: Mapping[str
 
 
 def folder_of(path: PathLike) -> Path | None:
-    """The folder of the checkpoint whose classic file is ``path``; None where the name has no suffix to strike off."""
+    """Return the folder of the checkpoint whose classic file is ``path``; None where the name has no suffix to strike
+    off.
+    """
     file = Path(path)
     if not file.name.endswith(CLASSIC_SUFFIX) or file.name == CLASSIC_SUFFIX:
         return None
@@ -131,7 +133,7 @@ def folder_of(path: PathLike) -> Path | None:
 
 
 def is_checkpoint_folder(path: PathLike) -> bool:
-    """Whether ``path`` is the folder of a checkpoint, and not that of an experiment."""
+    """Return whether ``path`` is the folder of a checkpoint, and not that of an experiment."""
     return (Path(path) / _MANIFEST).is_file()
 
 
@@ -183,7 +185,7 @@ def keep_newest(saved: PathLike, keep_last: int) -> None:
 
 
 def numbered(folder: PathLike, name: str) -> list[tuple[int, Path]]:
-    """Numbers and folders of the checkpoints ``<name>_<n>`` in a folder, the lowest number first."""
+    """Return the numbers and folders of the checkpoints ``<name>_<n>`` in a folder, the lowest number first."""
     pattern = re.compile(rf"({re.escape(name)}_([0-9]+))(?:{re.escape(CLASSIC_SUFFIX)})?")
     matches = [pattern.fullmatch(path.name) for path in Path(folder).glob(f"{name}_*")]
     return sorted({(int(match[2]), Path(folder) / match[1]) for match in matches if match is not None})
@@ -193,7 +195,7 @@ def numbered(folder: PathLike, name: str) -> list[tuple[int, Path]]:
 
 
 def read_manifest(folder: PathLike) -> Manifest:
-    """The manifest of a checkpoint; its parts are not looked at.
+    """Return the manifest of a checkpoint; its parts are not looked at.
 
     Raises:
         FileNotFoundError: there is no checkpoint.
@@ -221,7 +223,7 @@ def read_manifest(folder: PathLike) -> Manifest:
 
 
 def checked_manifest(folder: PathLike) -> Manifest:
-    """The manifest of a checkpoint whose parts are what was written.
+    """Return the manifest of a checkpoint whose parts are what was written.
 
     Raises:
         FileNotFoundError: there is no checkpoint.
@@ -242,7 +244,7 @@ def checked_manifest(folder: PathLike) -> Manifest:
 
 
 def read_checkpoint(path: PathLike) -> dict[str, Any]:
-    """The state of the learner in a checkpoint: a folder, or a classic file (also one of DI-engine).
+    """Return the state of the learner in a checkpoint: a folder, or a classic file (also one of DI-engine).
 
     Raises:
         FileNotFoundError: there is none.
@@ -316,7 +318,7 @@ def good_beside(path: PathLike) -> Iterator[Path]:
 
 
 def train_iter_of(path: PathLike) -> int | None:
-    """The train iteration of a checkpoint, given as a folder or as a classic file.
+    """Return the train iteration of a checkpoint, given as a folder or as a classic file.
 
     It is what the writer noted, else the number in a name such as ``iteration_500``; None where neither is there.
     """

@@ -41,7 +41,7 @@ class CloudPickleWrapper:
 
 
 def dummy_compressor(data: T) -> T:
-    """The data itself."""
+    """Return the data itself."""
     return data
 
 
@@ -51,7 +51,7 @@ def zlib_data_compressor(data: object) -> bytes:
 
 
 def zlib_data_decompressor(compressed_data: bytes) -> Tree:
-    """The inverse of ``zlib_data_compressor``."""
+    """Return the inverse of ``zlib_data_compressor``."""
     return _plain_data.loads(zlib.decompress(compressed_data))
 
 
@@ -69,7 +69,7 @@ def lz4_data_compressor(data: object) -> bytes:
 
 
 def lz4_data_decompressor(compressed_data: bytes) -> Tree:
-    """The inverse of ``lz4_data_compressor``."""
+    """Return the inverse of ``lz4_data_compressor``."""
     return _plain_data.loads(_lz4().decompress(compressed_data))
 
 
@@ -107,10 +107,10 @@ def _pair(name: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 
 
 def get_data_compressor(name: str) -> Callable[[Any], Any]:
-    """The compressor ``'lz4'``, ``'zlib'``, ``'jpeg'`` or ``'none'``. Raises ``KeyError`` for another name."""
+    """Return the compressor ``'lz4'``, ``'zlib'``, ``'jpeg'`` or ``'none'``. Raises ``KeyError`` for another name."""
     return _pair(name)[0]
 
 
 def get_data_decompressor(name: str) -> Callable[[Any], Any]:
-    """The inverse of ``get_data_compressor(name)``. Raises ``KeyError`` for another name."""
+    """Return the inverse of ``get_data_compressor(name)``. Raises ``KeyError`` for another name."""
     return _pair(name)[1]

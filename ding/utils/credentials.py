@@ -68,7 +68,7 @@ def worker_token(token: str, role: str, name: str) -> str:
 
 
 def is_worker_token(token: str) -> bool:
-    """Whether a token is that of a worker, and not that of a run."""
+    """Return whether a token is that of a worker, and not that of a run."""
     return _WORKER.fullmatch(token) is not None
 
 

@@ -19,7 +19,7 @@ class UnknownRewardNormError(DatasetError, NotImplementedError):
 
 
 def d4rl_path(path: str, env_id: str | None) -> str:
-    """The file of an env where ``path`` is a folder: ``hopper-medium-v2`` lies in ``hopper_medium-v2.hdf5``."""
+    """Return the file of an env where ``path`` is a folder: ``hopper-medium-v2`` lies in ``hopper_medium-v2.hdf5``."""
     if not os.path.isdir(path):
         return path
     if env_id is None:
@@ -29,7 +29,7 @@ def d4rl_path(path: str, env_id: str | None) -> str:
 
 
 def read_d4rl(path: str) -> Arrays:
-    """The arrays of a D4RL file that are used; raises like ``read_hdf5`` and ``check_columns``."""
+    """Return the arrays of a D4RL file that are used; raises like ``read_hdf5`` and ``check_columns``."""
     arrays = read_hdf5(path)
     used = {key: arrays[key] for key in (*D4RL_KEYS, "timeouts", "next_observations") if key in arrays}
     check_columns(used, D4RL_KEYS, path)

@@ -69,7 +69,7 @@ class Column(Protocol):
         """N."""
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        """The rows of a slice, of an int64 array of positions, or one row."""
+        """Return the rows of a slice, of an int64 array of positions, or one row."""
 
 
 def parts_of(column: Column) -> Iterator[tuple[int, np.ndarray]]:
@@ -114,7 +114,9 @@ def check_columns(columns: Mapping[str, Column], needed: Sequence[str], where: s
 
 
 def mean_and_std(column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation over the rows, float32 ``[...]`` each, with few rows in memory at a time."""
+    """Return the mean and standard deviation over the rows, float32 ``[...]`` each, with few rows in memory at a
+    time.
+    """
     shape = column.shape[1:]
     total, squares, count = np.zeros(shape), np.zeros(shape), max(1, len(column))
     for _, rows in parts_of(column):
@@ -138,7 +140,7 @@ def grouped(rows: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def action_bounds(action: Column, low: ArrayLike, high: ArrayLike) -> np.ndarray | None:
-    """Bounds ``[2, d]`` of continuous actions, widened by 5 % of their range within ``low`` and ``high``."""
+    """Return the bounds ``[2, d]`` of continuous actions, widened by 5 % of their range within ``low`` and ``high``."""
     if action.dtype.kind != "f" or not len(action):
         return None
     ends = [(rows.min(0), rows.max(0)) for _, rows in parts_of(action)]
@@ -227,7 +229,7 @@ def offline_data_save_type(exp_data: Sequence[Any], expert_data_path: str, data_
 
 
 def needed_key(cfg: Mapping[str, Any], path: str) -> Any:
-    """The value at a path like ``policy.collect.data_path``.
+    """Return the value at a path like ``policy.collect.data_path``.
 
     Raises:
         DatasetKeyError: there is none.

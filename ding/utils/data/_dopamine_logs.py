@@ -192,7 +192,7 @@ class _Log:
         self._valid: dict[tuple[int, int], np.ndarray] = {}
 
     def valid_rows(self, stack: int, horizon: int) -> np.ndarray:
-        """Rows whose ``stack`` frames belong to one episode, and which ``horizon`` newer rows follow."""
+        """Return the rows whose ``stack`` frames belong to one episode, and which ``horizon`` newer rows follow."""
         if (stack, horizon) not in self._valid:
             self._valid[stack, horizon] = self._whole(stack, horizon)
         return self._valid[stack, horizon]
@@ -211,7 +211,8 @@ class _Log:
 
 
 def _read_array(path: Path, num_rows: int | None = None) -> tuple[np.ndarray, int]:
-    """The array of a gzip'ed numpy file, or its first rows, and the number of rows of the file (1 of a single number).
+    """Return the array of a gzip'ed numpy file, or its first rows, and the number of rows of the file (1 of a single
+    number).
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -61,7 +61,7 @@ class QGPOD4RLDataset(Dataset[Any]):
         return {key: column[0] for key, column in self.rows_at(torch.tensor([index % self.len])).items()}
 
     def rows_at(self, places: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The transitions at an int64 tensor of positions, as columns ``[B, ...]``."""
+        """Return the transitions at an int64 tensor of positions, as columns ``[B, ...]``."""
         columns = {
             "s": self.states, "a": self.actions, "r": self.rewards, "s_": self.next_states, "d": self.is_finished,
             "fake_a": self.fake_actions, "fake_a_": self.fake_next_actions,

@@ -50,7 +50,7 @@ def following_rows(columns: Mapping[str, Column]) -> np.ndarray:
 
 
 def _hashes(column: Column, dtype: np.dtype | None = None) -> np.ndarray:
-    """A hash of each row, uint64 ``[N]``."""
+    """Return a hash of each row, uint64 ``[N]``."""
     hashes = []
     for _, rows in parts_of(column):
         flat = np.ascontiguousarray(rows.reshape(len(rows), -1), dtype)

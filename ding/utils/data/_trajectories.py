@@ -36,7 +36,7 @@ def split_episodes(steps: Arrays, ends: np.ndarray) -> Iterator[Arrays]:
 
 
 def with_returns_to_go(episode: Arrays, scale: float) -> Arrays:
-    """The episode with the sums of the rewards from each step on, undiscounted, divided by ``scale``."""
+    """Return the episode with the sums of the rewards from each step on, undiscounted, divided by ``scale``."""
     sums = np.cumsum(episode["rewards"][::-1], dtype=np.float64)[::-1]
     return {**episode, "returns_to_go": (sums / scale).astype(np.float32)}
 
@@ -165,7 +165,7 @@ def _number_array(values: Any) -> np.ndarray:
 
 
 def _as_arrays(episode: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Arrays:
-    """A trajectory by the keys of D4RL, from such a one or from a list of transitions."""
+    """Return a trajectory by the keys of D4RL, from such a one or from a list of transitions."""
     if isinstance(episode, Mapping):
         return {key: np.asarray(value) for key, value in episode.items()}
     names = {"observations": "obs", "actions": "action", "rewards": "reward"}
@@ -249,7 +249,9 @@ class SequenceDataset(Dataset[Any]):
             yield number, begin, begin + self.horizon
 
     def _returns_to_go(self, discount: float) -> np.ndarray:
-        """The discounted sums of the rewards from each step on, over ``returns_scale``: ``[E, max_path_length]``."""
+        """Return the discounted sums of the rewards from each step on, over ``returns_scale``: ``[E,
+        max_path_length]``.
+        """
         sums = self.fields["rewards"][..., 0] / self.returns_scale
         for step in reversed(range(self.max_path_length - 1)):
             sums[:, step] += discount * sums[:, step + 1]
@@ -262,7 +264,7 @@ class SequenceDataset(Dataset[Any]):
         return {key: column[0] for key, column in self.rows_at(np.array([index])).items()}
 
     def rows_at(self, places: np.ndarray) -> dict[str, np.ndarray]:
-        """The windows at an int64 array of positions, as columns ``[B, ...]``."""
+        """Return the windows at an int64 array of positions, as columns ``[B, ...]``."""
         episodes = self._episode[places, None]
         steps = self._begin[places, None] + np.arange(self.horizon)
         actions, observations, done = (
@@ -282,7 +284,7 @@ class SequenceDataset(Dataset[Any]):
 
 
 def _whole_episodes(steps: Arrays, ends: np.ndarray) -> Iterator[Arrays]:
-    """The episodes without the begin of one behind the last end, whose rewards would seem to stop."""
+    """Return the episodes without the begin of one behind the last end, whose rewards would seem to stop."""
     count = int(np.flatnonzero(ends)[-1]) + 1 if ends.any() else len(ends)
     return split_episodes({key: array[:count] for key, array in steps.items()}, ends[:count])
 

@@ -46,7 +46,7 @@ class Prefetcher(Generic[T]):
         self._thread.start()
 
     def take(self, timeout_s: float | None = None) -> T:
-        """The next result.
+        """Return the next result.
 
         Raises:
             StopIteration: there is none, or this is closed.
@@ -146,7 +146,7 @@ class AsyncDataLoader:
         return self
 
     def __next__(self) -> Any:
-        """The next batch; None after ``close`` or after the source gave None.
+        """Return the next batch; None after ``close`` or after the source gave None.
 
         Raises:
             LoaderError: the source failed. Batches made before that are given first.

@@ -112,7 +112,8 @@ class DatasetStatistics:
 
 
 def create_dataset(cfg: Config, **kwargs: Any) -> Dataset[Any]:
-    """The data set of type ``cfg.policy.collect.data_type``; ``cfg.policy.collect.import_names`` are imported first.
+    """Return the data set of type ``cfg.policy.collect.data_type``; ``cfg.policy.collect.import_names`` are imported
+    first.
 
     Raises:
         KeyError: the type is not registered.

@@ -13,14 +13,14 @@ NORESERVE = 0x4000
 
 
 def private_map(file: BinaryIO, size: int) -> mmap.mmap:
-    """The first ``size`` bytes of a file; a page that is written to becomes this process's own."""
+    """Return the first ``size`` bytes of a file; a page that is written to becomes this process's own."""
     if not sys.platform.startswith("linux"):
         return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
     return mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE | NORESERVE)
 
 
 def reserve(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array whose memory is taken page by page when it is written, even when all of it would not fit."""
+    """Return an array whose memory is taken page by page when it is written, even when all of it would not fit."""
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not sys.platform.startswith("linux") or size < mmap.PAGESIZE:
         return np.empty(shape, dtype)

@@ -66,7 +66,7 @@ def check_rows(columns: Columns, expected: int) -> None:
 
 
 def row_list(columns: Columns, length: int) -> list[Any]:
-    """All rows: dicts for a dict of columns, else what the leaf type says."""
+    """Return all rows: dicts for a dict of columns, else what the leaf type says."""
     if isinstance(columns, dict):
         if not columns:
             return [{} for _ in range(length)]
@@ -220,5 +220,5 @@ def _stack_scalars(rows: Sequence[Any]) -> Columns:
 
 
 def _as_objects(rows: Sequence[Any]) -> list[Any]:
-    """The rows themselves, but arrays of one number as that number: nobody can write to it."""
+    """Return the rows themselves, but arrays of one number as that number: nobody can write to it."""
     return [row[()] if isinstance(row, np.ndarray) and row.ndim == 0 else row for row in rows]

@@ -68,7 +68,7 @@ class EnvBatch(Mapping[int, Any]):
 
     @classmethod
     def from_dict(cls, mapping: Mapping[int, Any]) -> "EnvBatch":
-        """A batch of the given values, in the order of the mapping.
+        """Return a batch of the given values, in the order of the mapping.
 
         They are columnised when :attr:`columns` is first read.
         """
@@ -112,7 +112,7 @@ class EnvBatch(Mapping[int, Any]):
         return EnvBatch.unchecked(self.env_ids, {**self.fields, **columns})
 
     def take(self, positions: np.ndarray) -> "EnvBatch":
-        """The batch of the environments at these positions (not ids)."""
+        """Return the batch of the environments at these positions (not ids)."""
         if self._columns is None and self._rows is not None:
             return EnvBatch.from_dict({int(self.env_ids[p]): self._rows[p] for p in positions.tolist()})
         batch = EnvBatch.unchecked(self.env_ids[positions], take(self.columns, positions))
@@ -127,15 +127,15 @@ class EnvBatch(Mapping[int, Any]):
         return self._positions[env_id]
 
     def to_dict(self) -> dict[int, Any]:
-        """A plain dict env id -> row."""
+        """Return a plain dict env id -> row."""
         return dict(zip(self.env_ids.tolist(), self._all_rows()))
 
     def copy(self) -> dict[int, Any]:
-        """A plain dict env id -> row, as ``copy`` of a dict gives; the rows are those of the batch."""
+        """Return a plain dict env id -> row, as ``copy`` of a dict gives; the rows are those of the batch."""
         return self.to_dict()
 
     def __eq__(self, other: object) -> bool:
-        """Whether there are the same ids with equal rows, in any order; arrays compare by their entries."""
+        """Return whether there are the same ids with equal rows, in any order; arrays compare by their entries."""
         if not isinstance(other, Mapping):
             return NotImplemented
         return self.keys() == other.keys() and all(equal_rows(row, other[env_id]) for env_id, row in self.items())
@@ -252,11 +252,11 @@ class TimestepBatch(EnvBatch):
         return {"obs": self.obs, "reward": self.reward, "done": self.done, "truncated": self.truncated}
 
     def info_at(self, position: int) -> dict[str, Any]:
-        """The info dict of a row; rows without one get an empty dict of their own."""
+        """Return the info dict of a row; rows without one get an empty dict of their own."""
         return self.infos.setdefault(position, {})
 
     def take(self, positions: np.ndarray) -> "TimestepBatch":
-        """The timesteps at these positions (not ids)."""
+        """Return the timesteps at these positions (not ids)."""
         infos = {new: self.infos[old] for new, old in enumerate(positions.tolist()) if old in self.infos}
         part = self.unchecked_timesteps(
             self.env_ids[positions],
@@ -280,7 +280,7 @@ class TimestepBatch(EnvBatch):
         return self._rows
 
     def normalised(self) -> "TimestepBatch":
-        """The timesteps with rows as they go into transitions: rewards and numbers as in the columns.
+        """Return the timesteps with rows as they go into transitions: rewards and numbers as in the columns.
 
         Of timesteps that were given in :meth:`from_dict` only rewards that are lists are replaced.
         """
@@ -299,7 +299,7 @@ class TimestepBatch(EnvBatch):
 
 
 def equal_rows(one: Any, other: Any) -> bool:
-    """Whether two rows are equal: containers of one kind, arrays and tensors of one shape with equal entries."""
+    """Return whether two rows are equal: containers of one kind, arrays and tensors of one shape with equal entries."""
     if isinstance(one, Mapping):
         return (
             isinstance(other, Mapping) and one.keys() == other.keys() and all(equal_rows(one[k], other[k]) for k in one)
@@ -319,7 +319,7 @@ def _ids(mapping: Mapping[int, Any]) -> np.ndarray:
 
 
 def is_truncated(info: object) -> bool:
-    """Whether an info dict says that a time limit, and not a terminal state, ended the episode."""
+    """Return whether an info dict says that a time limit, and not a terminal state, ended the episode."""
     return bool(isinstance(info, Mapping) and info.get("TimeLimit.truncated", False))
 
 
@@ -337,7 +337,9 @@ def mark_truncated(info: object, truncated: bool) -> None:
 
 
 def is_abnormal(info: object) -> bool:
-    """Whether the info of a step, of a game the info of any player, says that the env broke and must be reset."""
+    """Return whether the info of a step, of a game the info of any player, says that the env broke and must be
+    reset.
+    """
     infos = info if isinstance(info, (list, tuple)) else (info,)
     return any(isinstance(one, Mapping) and one.get("abnormal", False) for one in infos)
 
@@ -395,5 +397,5 @@ def batched(method: Method) -> Method:
 
 
 def is_batched(method: object) -> bool:
-    """Whether a function or bound method carries the mark of :func:`batched`."""
+    """Return whether a function or bound method carries the mark of :func:`batched`."""
     return getattr(method, _MARK, False) is True  # a mock has every attribute

@@ -25,7 +25,9 @@ def stacked_sequences(samples: Samples) -> Samples:
 
 
 def stacked_sequence(sample: Mapping[str, Any] | Samples) -> dict[str, Any]:
-    """A sequence with one tensor or array per field instead of a list of T entries, or instead of T transitions."""
+    """Return a sequence with one tensor or array per field instead of a list of T entries, or instead of T
+    transitions.
+    """
     if not isinstance(sample, Mapping):
         steps = TransitionBatch.of(sample)
         return {key: row_at(value, 0) if key == "prev_state" else value for key, value in steps.columns.items()}

@@ -22,7 +22,7 @@ class SpareMemory:
         self._kept: list[tuple[memoryview, weakref.ref[np.ndarray]]] = []
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An array with any content."""
+        """Return an array with any content."""
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         for i, (memory, user) in enumerate(self._kept):
             if user() is None and len(memory) == size:

@@ -94,7 +94,7 @@ class SumTree:
         self._min, self._min_count = np.inf, 0
 
     def smallest(self) -> float:
-        """The smallest leaf above 0, ``inf`` when there is none."""
+        """Return the smallest leaf above 0, ``inf`` when there is none."""
         if self._min_count <= 0:
             leaves = self._levels[0]
             self._min = float(leaves.min(where=leaves > 0, initial=np.inf))
@@ -135,7 +135,7 @@ class SumTree:
             self._min, self._min_count = lowest, 1
 
     def draw(self, points: np.ndarray, parts: "int | None" = 1) -> tuple[np.ndarray, np.ndarray]:
-        """The leaves in which points of the cumulative sum lie.
+        """Return the leaves in which points of the cumulative sum lie.
 
         Args:
             points: float64 ``[K]``, K > 0, in ``[0, parts)``; what rounding puts beyond finds a leaf at the border.

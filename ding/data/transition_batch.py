@@ -101,7 +101,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
     def from_rows(
         cls, rows: Iterable[dict[str, Any]], lengths: "Sequence[int] | np.ndarray | None" = None
     ) -> "TransitionBatch":
-        """A batch of the given dicts (not copied); ``lengths`` as in the constructor.
+        """Return a batch of the given dicts (not copied); ``lengths`` as in the constructor.
 
         They are columnised when :attr:`columns` is first read, which may raise :class:`SchemaError`.
 
@@ -168,7 +168,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         return np.array([self._length] if self._length else [], dtype=np.int64)
 
     def with_columns(self, **columns: Any) -> "TransitionBatch":
-        """A batch with columns added or replaced; the others are shared.
+        """Return a batch with columns added or replaced; the others are shared.
 
         Raises:
             SchemaError: a new column has another number of rows.
@@ -177,13 +177,13 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
         return self.unchecked({**self.columns, **columns}, self._length, self.lengths)
 
     def without_columns(self, *names: str) -> "TransitionBatch":
-        """A batch without the named top-level columns; names that do not exist are ignored."""
+        """Return a batch without the named top-level columns; names that do not exist are ignored."""
         return self.unchecked({k: v for k, v in self.columns.items() if k not in names}, self._length, self.lengths)
 
     # ------------------------------------------------------------------ rows
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows as a new list of the (shared, mutable) row dicts."""
+        """Return all rows as a new list of the (shared, mutable) row dicts."""
         self._materialise()
         return list(self._picked_rows())
 
@@ -321,7 +321,7 @@ class TransitionBatch(MutableSequence[dict[str, Any]]):
 
 
 def joined_samples(parts: "Sequence[TransitionBatch | Sequence[dict[str, Any]]]") -> Samples:
-    """All samples in one sequence: a ``TransitionBatch`` where all parts are, else a list."""
+    """Return all samples in one sequence: a ``TransitionBatch`` where all parts are, else a list."""
     batches = [part for part in parts if isinstance(part, TransitionBatch)]
     if batches and len(batches) == len(parts):
         return TransitionBatch.concat(batches)

@@ -43,13 +43,13 @@ class PickedRows:
         return (len(self.positions), *self.source.shape[1:])
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """A copy of these rows."""
+        """Return a copy of these rows."""
         # Unlike ``take`` this makes no copy of a source that is a field of records.
         values: np.ndarray = self.source[self.positions[rows]]
         return values
 
     def whole(self) -> "np.ndarray | torch.Tensor":
-        """A copy of all rows, as a reader finds them."""
+        """Return a copy of all rows, as a reader finds them."""
         array = self[:]
         if not self.tensor:
             return array
@@ -126,7 +126,7 @@ def _encode_batch(batch: TransitionBatch, arrays: list[Any], where: str) -> list
 
 
 def decode_tree(code: Any, arrays: list[np.ndarray]) -> Tree:
-    """The inverse of :func:`encode_tree`.
+    """Return the inverse of :func:`encode_tree`.
 
     Raises:
         LookupError, TypeError, ValueError: ``code`` is not what :func:`encode_tree` makes.

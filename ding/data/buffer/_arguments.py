@@ -41,7 +41,7 @@ def independent(records: Records) -> Records:
 
 
 def meta_columns(meta: "Mapping[str, Any] | Sequence[dict[str, Any]] | None", count: int) -> Mapping[str, Any] | None:
-    """The meta of ``count`` rows as columns, or ``None`` for dicts that do not have the same keys.
+    """Return the meta of ``count`` rows as columns, or ``None`` for dicts that do not have the same keys.
 
     Raises:
         SampleError: another length.

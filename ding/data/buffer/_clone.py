@@ -11,7 +11,7 @@ from ding.utils.nested import Tree, map_leaves
 
 
 def clone_structure(value: Any) -> Tree:
-    """A copy of lists, dicts, tensors, arrays, batches and records (nested), decided by the exact type.
+    """Return a copy of lists, dicts, tensors, arrays, batches and records (nested), decided by the exact type.
 
     Anything else (tuples, subclasses, other objects) is taken over by reference. A record keeps its index.
     """

@@ -181,11 +181,11 @@ class RecordCore:
         return np.where(places >= 0, self.order.slots.take(places), -1)
 
     def indices_in(self, slots: np.ndarray) -> IndexArray:
-        """The indices of the records in slots that hold one."""
+        """Return the indices of the records in slots that hold one."""
         return IndexArray(self.token, self.order.serial_of_slot[slots])
 
     def read(self, places: np.ndarray) -> Records:
-        """The records at places: columns if all of them are, else a list.
+        """Return the records at places: columns if all of them are, else a list.
 
         The list holds the stored object records themselves, and copies of rows of columns.
         """
@@ -214,7 +214,7 @@ class RecordCore:
         return self._read_columns(np.array([slot]), serials.copy())[0]
 
     def meta_values(self, key: str, slots: np.ndarray, default: object = None) -> list[Any]:
-        """The values of one meta key in slots that hold records."""
+        """Return the values of one meta key in slots that hold records."""
         column = self._meta.get(key)
         values = [MISSING] * len(slots) if column is None else column.take(slots).tolist()
         if self._objects:
@@ -250,13 +250,13 @@ class RecordCore:
         self._groups = dict.fromkeys(keys)
 
     def grouped_keys(self) -> list[str]:
-        """The meta keys by which records were grouped."""
+        """Return the meta keys by which records were grouped."""
         return list(self._groups)
 
     # ------------------------------------------------------------------ state
 
     def contents(self) -> dict[str, Any]:
-        """All records, oldest first: what :meth:`restore` takes. Objects are shared.
+        """Return all records, oldest first: what :meth:`restore` takes. Objects are shared.
 
         ``columns`` are nested columns, or deduplicated rows, where each observation is stored once.
         """
@@ -316,5 +316,5 @@ class RecordCore:
 
 
 def objects_of(values: "Sequence[Any] | np.ndarray") -> np.ndarray:
-    """A column of meta values as an object array ``[K]`` (never broadcast, whatever the values are)."""
+    """Return a column of meta values as an object array ``[K]`` (never broadcast, whatever the values are)."""
     return np.fromiter(plain_list(values), dtype=object, count=len(values))

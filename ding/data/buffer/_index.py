@@ -31,11 +31,11 @@ class BufferIndex:
             del self._numbers[next(iter(self._numbers))]
 
     def has(self, key: str) -> bool:
-        """Whether a key is remembered."""
+        """Return whether a key is remembered."""
         return key in self._numbers
 
     def get(self, key: str) -> int:
-        """The place of a key, 0 being that of the oldest of the last ``maxlen`` appended ones.
+        """Return the place of a key, 0 being that of the oldest of the last ``maxlen`` appended ones.
 
         Raises:
             KeyError: the key is not remembered.
@@ -58,12 +58,12 @@ class IndexView:
         self._core = core
 
     def has(self, key: str) -> bool:
-        """Whether a record has this index."""
+        """Return whether a record has this index."""
         with self._core.lock:
             return bool(self._core.places_of([key])[0] >= 0)
 
     def get(self, key: str) -> int:
-        """The place of the record with this index, the oldest one being 0.
+        """Return the place of the record with this index, the oldest one being 0.
 
         Raises:
             KeyError: there is none.

@@ -20,7 +20,7 @@ _MAX_SERIAL = int(np.iinfo(np.int64).max)
 
 
 def index_text(token: str, serial: int) -> str:
-    """The index of a record: 16 hex digits of its buffer and 16 of its serial number."""
+    """Return the index of a record: 16 hex digits of its buffer and 16 of its serial number."""
     return f"{token}{serial:016x}"
 
 
@@ -109,7 +109,7 @@ class RecordBatch(Sequence[BufferedData]):
         return IndexArray(self._token, self.serials)
 
     def meta_column(self, key: str, default: object = None) -> list[Any]:
-        """The values of one meta key, ``default`` where a record lacks it."""
+        """Return the values of one meta key, ``default`` where a record lacks it."""
         if self._items is not None:
             return [item.meta.get(key, default) for item in self._items]
         if key not in self._meta:
@@ -117,20 +117,20 @@ class RecordBatch(Sequence[BufferedData]):
         return [default if value is MISSING else value for value in plain_list(self._meta[key])]
 
     def meta_array(self, key: str) -> np.ndarray:
-        """The numbers of one meta key that all records have, as float64 ``[N]``."""
+        """Return the numbers of one meta key that all records have, as float64 ``[N]``."""
         if self._items is None and isinstance(self._meta.get(key), np.ndarray):
             values: np.ndarray = self._meta[key].astype(np.float64)
             return values
         return np.array(self.meta_column(key), dtype=np.float64)
 
     def with_data(self, **columns: Any) -> "RecordBatch":
-        """The same records with columns added to their data."""
+        """Return the same records with columns added to their data."""
         return RecordBatch(
             self.data.with_columns(**columns), self._token, self.serials, self.slots, self._meta_columns()
         )
 
     def with_meta(self, **columns: Any) -> "RecordBatch":
-        """The same records with columns of N values added to their meta."""
+        """Return the same records with columns of N values added to their meta."""
         return RecordBatch(self.data, self._token, self.serials, self.slots, {**self._meta_columns(), **columns})
 
     def split(self, lengths: Sequence[int]) -> "list[RecordBatch]":
@@ -218,7 +218,9 @@ class SlotQueue:
         return self._serials[self._head : self._head + self.count]
 
     def peek(self, count: int) -> np.ndarray:
-        """The slots that the next ``count`` (at most ``size``) records get: free ones, then those of the oldest."""
+        """Return the slots that the next ``count`` (at most ``size``) records get: free ones, then those of the
+        oldest.
+        """
         fresh = min(count, self.size - self._fresh)
         parts = [np.arange(self._fresh, self._fresh + fresh)]
         if count > fresh:
@@ -250,7 +252,7 @@ class SlotQueue:
         self.count -= count
 
     def _end_with_space(self, count: int) -> int:
-        """The end of the window, with space for ``count`` more behind it."""
+        """Return the end of the window, with space for ``count`` more behind it."""
         end = self._head + self.count
         if end + count > len(self._slots):
             self._slots[: self.count] = self.slots

@@ -128,7 +128,7 @@ class Buffer(OwnLocks, ABC):
 
     @abstractmethod
     def get(self, idx: int) -> BufferedData:
-        """The record at a place, the oldest one being 0."""
+        """Return the record at a place, the oldest one being 0."""
 
     def batch_update(
         self, indices: Sequence[str], datas: Sequence[Any] | None = None, metas: "Metas" = None
@@ -173,7 +173,7 @@ class Buffer(OwnLocks, ABC):
         return tuple(self._middleware)
 
     def view(self: B) -> B:
-        """A buffer over the same records, without middleware."""
+        """Return a buffer over the same records, without middleware."""
         return copy.copy(self)
 
     def __copy__(self: B) -> B:
@@ -201,12 +201,12 @@ def meta_rows(columns: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
 
 
 def is_column(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether a meta value holds one value per row."""
+    """Return whether a meta value holds one value per row."""
     return hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
 
 
 def plain_list(values: Any) -> list[Any]:
-    """A column of meta values as a list; numbers of arrays and tensors become plain Python numbers."""
+    """Return a column of meta values as a list; numbers of arrays and tensors become plain Python numbers."""
     return values.tolist() if getattr(values, "ndim", 0) == 1 else list(values)
 
 

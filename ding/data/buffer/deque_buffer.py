@@ -323,7 +323,7 @@ class DequeBuffer(Buffer):
         return self._core.push_count
 
     def get(self, idx: int) -> BufferedData:
-        """The record at a place, the oldest one being 0; negative places count from the newest.
+        """Return the record at a place, the oldest one being 0; negative places count from the newest.
 
         Raises:
             IndexError: there is no such place.
@@ -335,7 +335,7 @@ class DequeBuffer(Buffer):
             return self._core.read(np.array([idx % count]))[0]
 
     def get_by_index(self, index: str) -> BufferedData:
-        """The record with an index.
+        """Return the record with an index.
 
         Raises:
             KeyError: there is none.
@@ -372,7 +372,7 @@ class DequeBuffer(Buffer):
     # ------------------------------------------------------------------ import and export
 
     def export_data(self) -> list[BufferedData]:
-        """All records, oldest first."""
+        """Return all records, oldest first."""
         with self._lock:
             return list(self._core.read(np.arange(self._core.order.count)))
 

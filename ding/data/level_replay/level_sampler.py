@@ -146,7 +146,7 @@ class LevelSampler(Configurable):
         return weights
 
     def state_dict(self) -> StateDict:
-        """All that changes with draws and updates."""
+        """Return all that changes with draws and updates."""
         return {name: getattr(self, name) for name in _STATE}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -195,7 +195,7 @@ class LevelSampler(Configurable):
         self.seed_scores[seed_idx] = (1 - alpha) * self.seed_scores[seed_idx] + alpha * merged
 
     def _update_partial_score(self, actor_index: int, seed_idx: int, score: float, num_steps: int) -> float:
-        """The mean, over steps, of this score and the partial one of the actor in this level; it is kept."""
+        """Return the mean, over steps, of this score and the partial one of the actor in this level; it is kept."""
         place = actor_index, seed_idx
         steps = int(self.partial_seed_steps[place]) + num_steps
         mean = self.partial_seed_scores[place]

@@ -26,7 +26,7 @@ STORAGE_CONFIG: dict[str, Any] = {
 
 
 def storage_options(cfg: Mapping[str, Any]) -> StorageOptions:
-    """The options of ``cfg.storage``; ``cfg.storage_path`` and ``cfg.frame_stack`` are short for two of them."""
+    """Return the options of ``cfg.storage``; ``cfg.storage_path`` and ``cfg.frame_stack`` are short for two of them."""
     options = dict(cfg["storage"])
     unknown = [key for key in options if key not in STORAGE_CONFIG]
     if unknown:
@@ -41,7 +41,7 @@ def storage_options(cfg: Mapping[str, Any]) -> StorageOptions:
 
 
 def positive_int(value: object, name: str) -> int:
-    """A config value that counts something.
+    """Return a config value that counts something.
 
     Raises:
         BufferConfigError: it is no whole number above 0.
@@ -56,7 +56,7 @@ def positive_int(value: object, name: str) -> int:
 
 
 def number_within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> float:
-    """A config value that is a number between bounds, which are allowed, too.
+    """Return a config value that is a number between bounds, which are allowed, too.
 
     Raises:
         BufferConfigError: it is not.
@@ -68,7 +68,7 @@ def number_within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> 
 
 
 def sample_size(size: object) -> int:
-    """The number of elements to sample.
+    """Return the number of elements to sample.
 
     Raises:
         BufferArgumentError: it is no whole number from 0 on.
@@ -79,7 +79,7 @@ def sample_size(size: object) -> int:
 
 
 def places(sample_range: object, count: int) -> range:
-    """The places (0 is the oldest element) that a ``sample_range`` selects of ``count`` elements.
+    """Return the places (0 is the oldest element) that a ``sample_range`` selects of ``count`` elements.
 
     Raises:
         BufferArgumentError: it is no slice of ints, or it selects nothing.

@@ -85,7 +85,7 @@ class RowStore:
         self.storage = storage
 
     def _as_objects(self, slots: np.ndarray, misfit: SchemaError) -> ObjectStorage:
-        """The rows in these slots as objects."""
+        """Return the rows in these slots as objects."""
         objects = ObjectStorage(self.size)
         for slot, row in zip(slots.tolist(), self.read(slots)):
             objects.write(slot, [row], 1)
@@ -125,12 +125,12 @@ class RowStore:
         return None if self.storage is None else self.storage.copied(slots)
 
     def saved(self, slots: np.ndarray) -> "TransitionBatch | list[Any] | dict[str, Any]":
-        """The rows in these slots for :func:`write_rows`, which has to come before the next change."""
+        """Return the rows in these slots for :func:`write_rows`, which has to come before the next change."""
         return [] if self.storage is None else self.storage.saved(slots)
 
 
 def copied_deeply(rows: "TransitionBatch | list[Any]") -> "TransitionBatch | list[Any]":
-    """A deep copy of rows that were read: what is stored as arrays is copied already."""
+    """Return a deep copy of rows that were read: what is stored as arrays is copied already."""
     if not isinstance(rows, TransitionBatch):
         return copy.deepcopy(rows)
     columns = map_leaves(lambda leaf: copy.deepcopy(leaf) if isinstance(leaf, list) else leaf, rows.columns)
@@ -324,7 +324,7 @@ class ReplayEngine:
         return start, placed
 
     def _leaving(self, rows: Rows, count: int) -> list[Any]:
-        """The rows that will leave when these come: old ones, and new ones that find no slot."""
+        """Return the rows that will leave when these come: old ones, and new ones that find no slot."""
         if self._remover is not None:
             self.check_used_data(rows, count)
         parts: list[Any] = [self.rows.read(self.ring.leaving(count))]
@@ -386,7 +386,7 @@ class ReplayEngine:
     # ------------------------------------------------------------------ states
 
     def state_dict(self) -> StateDict:
-        """The part of a state that all ring buffers have, as copies in memory."""
+        """Return the part of a state that all ring buffers have, as copies in memory."""
         return {
             "data": self.rows.copied(self.ring.held()),
             "replay_buffer_size": self.size,
@@ -450,7 +450,7 @@ def write_rows(path: "str | os.PathLike[str]", rows: Any) -> None:
 
 
 def read_rows(path: "str | os.PathLike[str]") -> "SavedRows | list[Any]":
-    """The rows of a file, to be read from it a part at a time, or its objects.
+    """Return the rows of a file, to be read from it a part at a time, or its objects.
 
     Raises:
         SafeFileError: the file is broken or not one of ours.

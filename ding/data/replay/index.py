@@ -94,7 +94,7 @@ class Ring:
 
     @classmethod
     def restored(cls, size: int, tail: int, span: int, push_count: int, held: "np.ndarray | None" = None) -> "Ring":
-        """A ring in this state; ``held`` is bool ``[size]``, ``None``: no holes.
+        """Return a ring in this state; ``held`` is bool ``[size]``, ``None``: no holes.
 
         Raises:
             ValueError: there is no such ring.
@@ -154,7 +154,7 @@ class SlotTable:
         self.collect_iter[slots] = UNKNOWN_ITER
 
     def holds(self, ids: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """Whether row ``ids[i]`` is in slot ``slots[i]``, which may be no slot at all: bool ``[N]``."""
+        """Return whether row ``ids[i]`` is in slot ``slots[i]``, which may be no slot at all: bool ``[N]``."""
         # Negative numbers become huge ones.
         inside = slots.view(np.uint64) < len(self.unique_id)
         same: np.ndarray
@@ -215,7 +215,7 @@ class UniqueIds(np.ndarray):
         return unique_ids, (np.asarray(self), self.prefix)
 
     def tolist(self) -> list[Any]:
-        """The texts."""
+        """Return the texts."""
         if self.ndim != 1:
             nested: list[Any] = np.asarray(self).tolist()
             return nested

@@ -151,14 +151,14 @@ class SampleRatioLimiter(OwnLocks):
         return self._inserts >= self.min_size_to_sample and after >= self._low
 
     def can_push(self, count: int) -> tuple[bool, str]:
-        """Whether an insert of ``count`` elements is allowed now, and if not, why."""
+        """Return whether an insert of ``count`` elements is allowed now, and if not, why."""
         with self._changed:
             if self._insert_allowed(count):
                 return True, ""
             return False, f"inserts run ahead of samples ({self._inserts} and {self._samples})"
 
     def can_sample(self, count: int) -> tuple[bool, str]:
-        """Whether a sample of ``count`` elements is allowed now, and if not, why."""
+        """Return whether a sample of ``count`` elements is allowed now, and if not, why."""
         with self._changed:
             if self._sample_allowed(count):
                 return True, ""
@@ -271,12 +271,12 @@ def check_timeout(timeout_s: float) -> None:
 
 
 def _exact(number: float) -> Fraction:
-    """The decimal that a float is printed as."""
+    """Return the decimal that a float is printed as."""
     return Fraction(str(float(number)))
 
 
 def limiter_of(cfg: Mapping[str, Any], size: int) -> "tuple[SampleRatioLimiter | None, float]":
-    """The limiter of ``cfg.rate_limit``, if there is one, and how many seconds to wait for it."""
+    """Return the limiter of ``cfg.rate_limit``, if there is one, and how many seconds to wait for it."""
     options = {**LIMIT_CONFIG, **(cfg.get("rate_limit") or {})}
     unknown = [key for key in options if key not in LIMIT_CONFIG]
     if unknown:
@@ -299,7 +299,7 @@ def limiter_of(cfg: Mapping[str, Any], size: int) -> "tuple[SampleRatioLimiter |
 
 
 def controller_of(control: Mapping[str, Any]) -> "ThruputController | None":
-    """The controller of a config ``thruput_controller``; None where that limits nothing."""
+    """Return the controller of a config ``thruput_controller``; None where that limits nothing."""
     limit = control["push_sample_rate_limit"]
     return None if limit["max"] == math.inf and limit["min"] == 0 else ThruputController(control)
 
@@ -348,7 +348,7 @@ class ThruputController(OwnLocks):
             self._seen = now
 
     def can_push(self, push_size: int) -> tuple[bool, str]:
-        """Whether ``push_size`` more pushes are allowed, and if not, why."""
+        """Return whether ``push_size`` more pushes are allowed, and if not, why."""
         with self._lock:
             self._decay()
             if self._samples < _NOTHING:
@@ -362,7 +362,7 @@ class ThruputController(OwnLocks):
         return True, ""
 
     def can_sample(self, sample_size: int) -> tuple[bool, str]:
-        """Whether ``sample_size`` more samples are allowed, and if not, why."""
+        """Return whether ``sample_size`` more samples are allowed, and if not, why."""
         with self._lock:
             self._decay()
             total = self._samples + sample_size

@@ -46,7 +46,7 @@ class Draws:
         return self.generator.random(size) + self._strata
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the generator, in plain Python values."""
+        """Return the state of the generator, in plain Python values."""
         return dict(self.generator.bit_generator.state)
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
@@ -142,7 +142,7 @@ class Priorities:
         self.largest = 1.0
 
     def draw(self, points: np.ndarray, parts: int, among: "np.ndarray | None" = None) -> tuple[np.ndarray, np.ndarray]:
-        """The slots in which points of the cumulative sum of the weights lie.
+        """Return the slots in which points of the cumulative sum of the weights lie.
 
         Args:
             points: float64 ``[N]``, N > 0, in ``[0, parts)``.
@@ -166,7 +166,7 @@ class Priorities:
         return among.take(picked), weights.take(picked)
 
     def next_betas(self, num_batches: int) -> list[float]:
-        """The exponents of the importance weights of the next batches; beta is a step closer to 1 after each."""
+        """Return the exponents of the importance weights of the next batches; beta is a step closer to 1 after each."""
         betas = []
         for _ in range(num_batches):
             betas.append(self.beta)

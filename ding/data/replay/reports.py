@@ -41,7 +41,7 @@ class ThruputCounters:
 
 
 def _since_last_report(name: str, doc: str) -> object:
-    """A property of a monitor: how much a counter grew since the last report."""
+    """Return a property of a monitor: how much a counter grew since the last report."""
 
     def get(monitor: "PeriodicThruputMonitor") -> int:
         return int(getattr(monitor.counters, name)) - monitor.reported[name]

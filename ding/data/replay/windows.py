@@ -148,7 +148,7 @@ def _stack_leaf(leaf: Leaf, index: np.ndarray, filling: "np.ndarray | None") -> 
 
 
 def joined(segments: Sequence[Any]) -> TransitionBatch:
-    """The rows of all segments (``TransitionBatch``es or lists of dicts) as one batch of columns.
+    """Return the rows of all segments (``TransitionBatch``es or lists of dicts) as one batch of columns.
 
     Raises:
         SchemaError: they have no common schema.

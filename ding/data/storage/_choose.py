@@ -79,7 +79,7 @@ def make_storage(rows: "dict[str, Any] | list[Any]", capacity: int, options: Sto
 
 
 def columns_of(rows: list[Any]) -> dict[str, Any]:
-    """The columns of dicts of one schema.
+    """Return the columns of dicts of one schema.
 
     Raises:
         SchemaError: there are no rows, they are no dicts, or they differ in fields, shapes or dtypes.
@@ -98,7 +98,7 @@ def _stack_of(field: Field, frame_stack: int) -> int:
 
 
 def _elidable_pairs(fields: tuple[Field, ...], smallest: int, frame_stack: int) -> list[tuple[int, int, int]]:
-    """Numbers of the fields of ``obs`` and ``next_obs`` that can be stored once, and frames per observation.
+    """Return the numbers of the fields of ``obs`` and ``next_obs`` that can be stored once, and frames per observation.
 
     Args:
         fields: the schema.

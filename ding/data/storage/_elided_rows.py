@@ -20,7 +20,7 @@ LAYOUT = "elided"
 
 
 def is_elided(data: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether ``data`` have the form that this module describes (a field of rows is never a text)."""
+    """Return whether ``data`` have the form that this module describes (a field of rows is never a text)."""
     return isinstance(data, Mapping) and isinstance(data.get("layout"), str)
 
 
@@ -72,7 +72,7 @@ class ElidedRows(SavedRows):
             self._fields[field.path] = (field, frames, slots[:, half * stack : (half + 1) * stack])
 
     def expand(self, begin: int, end: int) -> dict[str, Any]:
-        """Rows ``begin`` to ``end`` as nested columns in full size."""
+        """Return the rows ``begin`` to ``end`` as nested columns in full size."""
         plain = dict(iter_paths(self._part(begin, end)))
         result: dict[str, Any] = {}
         for path in self._order:

@@ -21,7 +21,7 @@ def filled_storage(
     capacity: int,
     options: StorageOptions,
 ) -> "RowStorage | None":
-    """A storage that holds the rows of a state where they were.
+    """Return a storage that holds the rows of a state where they were.
 
     Args:
         data: columns, a ``TransitionBatch``, deduplicated rows, a list of objects, or ``None`` for no rows at all.
@@ -76,6 +76,6 @@ def _check_number(found: int, needed: int) -> None:
 
 
 def _runs(positions: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Bounds of the runs of neighbouring positions, so that a whole ring is two writes."""
+    """Return the bounds of the runs of neighbouring positions, so that a whole ring is two writes."""
     breaks = (np.flatnonzero(np.diff(positions) != 1) + 1).tolist()
     return ((begin, end) for begin, end in itertools.pairwise([0, *breaks, len(positions)]) if end > begin)

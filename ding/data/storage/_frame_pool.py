@@ -203,7 +203,7 @@ class ElidedPair:
         self.slots[positions] = -1
 
     def compact(self, positions: np.ndarray) -> tuple[PickedRows, np.ndarray]:
-        """The frames that these rows refer to, in order of first use, and int32 ``[K, 2 * stack]`` indices."""
+        """Return the frames that these rows refer to, in order of first use, and int32 ``[K, 2 * stack]`` indices."""
         flat = self.slots[positions].reshape(-1)
         first = np.full(self.pool.capacity, len(flat), dtype=np.int32)
         # Backwards, so that the first use of a frame is assigned last and stays.

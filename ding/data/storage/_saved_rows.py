@@ -35,7 +35,7 @@ class SavedRows:
         self._mapped = mapped
 
     def expand(self, begin: int, end: int) -> dict[str, Any]:
-        """Rows ``begin`` to ``end`` as nested columns in full size."""
+        """Return the rows ``begin`` to ``end`` as nested columns in full size."""
         return self._part(begin, end)
 
     def _part(self, begin: int, end: int) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class SavedRows:
 
 
 def _own(leaf: Leaf) -> np.ndarray | torch.Tensor | list[Any]:
-    """A copy, which is also aligned where the file is not."""
+    """Return a copy, which is also aligned where the file is not."""
     if isinstance(leaf, torch.Tensor):
         return leaf.clone()
     return leaf.copy() if isinstance(leaf, np.ndarray) else copy.deepcopy(leaf)

@@ -70,7 +70,7 @@ class Field:
         }
 
     def check(self, leaf: "Leaf | Mapping[str, Any]", rows: int) -> np.ndarray | list[Any]:
-        """The leaf as what is stored: an array ``[rows, *shape]`` of the stored dtype, or a list.
+        """Return the leaf as what is stored: an array ``[rows, *shape]`` of the stored dtype, or a list.
 
         Accepts an array where tensors were stored and the other way round, and numbers of a dtype that casts without
         loss where scalars are stored.
@@ -109,7 +109,7 @@ class Field:
 
 
 def field_from_dict(data: Mapping[str, Any]) -> Field:
-    """The inverse of :meth:`Field.to_dict`.
+    """Return the inverse of :meth:`Field.to_dict`.
 
     Raises:
         SchemaError: the description is not a sound one.
@@ -127,7 +127,7 @@ def field_from_dict(data: Mapping[str, Any]) -> Field:
 
 
 def fields_of(columns: dict[str, Any]) -> tuple[Field, ...]:
-    """The fields of columns, in their order.
+    """Return the fields of columns, in their order.
 
     Raises:
         SchemaError: there is no column.
@@ -139,7 +139,7 @@ def fields_of(columns: dict[str, Any]) -> tuple[Field, ...]:
 
 
 def dig(columns: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """The leaf at the end of these keys."""
+    """Return the leaf at the end of these keys."""
     value = columns
     for key in path:
         value = value[key]
@@ -185,7 +185,7 @@ def _as_array(leaf: "torch.Tensor | np.ndarray", name: str) -> np.ndarray:
 
 
 def _as_list(leaf: "Leaf | Mapping[str, Any]") -> list[Any]:
-    """The rows of a column, which share no memory with it."""
+    """Return the rows of a column, which share no memory with it."""
     if isinstance(leaf, torch.Tensor):
         return list(leaf.detach().clone().unbind(0))
     if isinstance(leaf, np.ndarray):

@@ -37,11 +37,11 @@ class RowStorage(ABC):
         """Copies of the rows at int64 ``[K]`` positions: a ``TransitionBatch``, or a list of objects."""
 
     def copied(self, positions: np.ndarray) -> object:
-        """The rows of :meth:`read` as plain data for a state: columns, a list, or deduplicated rows."""
+        """Return the rows of :meth:`read` as plain data for a state: columns, a list, or deduplicated rows."""
         return self.read(positions)
 
     def saved(self, positions: np.ndarray) -> TransitionBatch | list[Any] | dict[str, Any]:
-        """The rows of :meth:`read` as a file is to hold them, see :func:`ding.data.safe_file.write_tree`.
+        """Return the rows of :meth:`read` as a file is to hold them, see :func:`ding.data.safe_file.write_tree`.
 
         Arrays that may be larger than memory stand in it as what reads them a part at a time: it has to be written
         before the storage changes.

@@ -96,7 +96,9 @@ class ColumnStorage(RowStorage):
             pair.write((start + np.arange(count)) % self.capacity, leaves[pair.obs], leaves[pair.next_obs])
 
     def _exact(self, rows: dict[str, Any], count: int) -> list[np.ndarray]:
-        """The arrays of rows that have the very types that are stored; empty for others, which may fit all the same."""
+        """Return the arrays of rows that have the very types that are stored; empty for others, which may fit all the
+        same.
+        """
         if len(rows) != len(self._plan):
             return []
         arrays = []
@@ -147,7 +149,7 @@ class ColumnStorage(RowStorage):
         return TransitionBatch.unchecked(nested(zip(self.fields, leaves)), len(positions))
 
     def _targets(self, positions: np.ndarray) -> dict[int, np.ndarray]:
-        """The rows of each large field, by number of the field: all of them in one piece of memory.
+        """Return the rows of each large field, by number of the field: all of them in one piece of memory.
 
         The allocator takes a piece of some megabytes, when it is freed, as a sign to keep such pieces for the next
         request. Of several it gives some back to the system, and taking those anew, page by page, costs more than
@@ -178,7 +180,7 @@ class ColumnStorage(RowStorage):
         return TransitionBatch.unchecked(nested(self._picked(positions, lambda rows: rows)), len(positions))
 
     def _picked(self, positions: np.ndarray, give: Callable[[PickedRows], Any]) -> "list[tuple[Field, Any]]":
-        """The fields that have memory here, each with its rows, to be read from it later."""
+        """Return the fields that have memory here, each with its rows, to be read from it later."""
         picked: list[tuple[Field, Any]] = []
         for field, array in zip(self.fields, self._arrays):
             if field.kind == OBJECTS:
@@ -188,7 +190,7 @@ class ColumnStorage(RowStorage):
         return picked
 
     def _compact(self, positions: np.ndarray, give: Callable[[PickedRows], Any]) -> dict[str, Any]:
-        """The rows at these positions with each frame once; see :mod:`ding.data.storage._elided_rows`."""
+        """Return the rows at these positions with each frame once; see :mod:`ding.data.storage._elided_rows`."""
         pairs = []
         for pair in self._pairs:
             frames, slots = pair.compact(positions)

@@ -60,7 +60,7 @@ class MappedFiles:
         self._finalizer = weakref.finalize(self, _remove, self._files, os.getpid())
 
     def __call__(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """A zeroed array in a new file.
+        """Return a zeroed array in a new file.
 
         Raises:
             OSError: the file cannot be made, or cannot be so large.

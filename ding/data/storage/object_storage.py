@@ -52,7 +52,7 @@ def _copy(item: object) -> object:
 
 
 def copied_batch(batch: TransitionBatch) -> TransitionBatch:
-    """A batch that shares no array with ``batch``."""
+    """Return a batch that shares no array with ``batch``."""
     if not len(batch):
         return TransitionBatch.from_rows([])
     try:

@@ -11,7 +11,7 @@ from ding.data.buffer.buffer import Buffer, plain_list
 
 
 def core_of(buffer: Buffer, who: str) -> RecordCore:
-    """The shared records of a buffer.
+    """Return the shared records of a buffer.
 
     Raises:
         TypeError: it is no ``DequeBuffer``.
@@ -23,7 +23,7 @@ def core_of(buffer: Buffer, who: str) -> RecordCore:
 
 
 def is_grouped(sampled: object) -> bool:
-    """Whether a sample is a list of groups of records."""
+    """Return whether a sample is a list of groups of records."""
     return isinstance(sampled, list) and bool(sampled) and isinstance(sampled[0], (list, RecordBatch))
 
 

@@ -292,7 +292,9 @@ class PriorityExperienceReplay:
 
 
 def _without_priorities(rows: "TransitionBatch | Sequence[Any]", default: float) -> tuple[Any, Any]:
-    """Rows without their field ``priority``, and its values, ``default`` where a row lacks it; ``None``: all do."""
+    """Return the rows without their field ``priority``, and its values, ``default`` where a row lacks it; ``None``:
+    all do.
+    """
     if isinstance(rows, TransitionBatch):
         try:
             return rows.without_columns("priority"), rows.columns.get("priority")

@@ -53,7 +53,9 @@ def view_similar(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def weighted_mean(per_sample: torch.Tensor, weight: torch.Tensor | float | None) -> torch.Tensor:
-    """Mean of ``per_sample`` times ``weight`` (``None``: ones; or one number for all), rows of both aligned."""
+    """Return the mean of ``per_sample`` times ``weight`` (``None``: ones; or one number for all), rows of both
+    aligned.
+    """
     if weight is None:
         return per_sample.mean()
     return (per_sample * (align(weight, per_sample.dim()) if isinstance(weight, torch.Tensor) else weight)).mean()

@@ -29,7 +29,7 @@ _UNSPLIT_KEYS = ("prev_state",)
 
 
 def is_columnar(data: object) -> bool:
-    """Whether ``data`` is a batch of columns and not a list of transitions."""
+    """Return whether ``data`` is a batch of columns and not a list of transitions."""
     return hasattr(data, "columns") and hasattr(data, "lengths")
 
 
@@ -188,7 +188,7 @@ def get_train_sample(
 
 
 def _num_sequences(num_steps: int | np.ndarray, unroll_len: int, overlap: int, drops_rest: bool) -> np.ndarray:
-    """The number of sequences of a segment of so many steps, an int or int64 ``[S]``."""
+    """Return the number of sequences of a segment of so many steps, an int or int64 ``[S]``."""
     new = num_steps - overlap
     count = new // (unroll_len - overlap) if drops_rest else -(-new // (unroll_len - overlap))
     # A segment of few steps has no step beyond the overlap, and still a sequence, which is filled up.
@@ -222,7 +222,7 @@ def _unroll_columns(data: Any, unroll_len: int, last_fn_type: str, null_transiti
 
 
 def _filling(data: Any, null_transition: Any, rows: np.ndarray, segments: np.ndarray) -> Any:
-    """A batch of steps that fill sequences up, with the fields of ``data``.
+    """Return a batch of steps that fill sequences up, with the fields of ``data``.
 
     Args:
         null_transition: a step, or a batch of one for each segment; ``None``: zeros.
@@ -311,7 +311,7 @@ def _next_obs(columns: dict[str, Any], nstep: int, ends: np.ndarray) -> object:
 
 
 def _window(reward: Column, offset: int, ends: np.ndarray) -> Any:
-    """The reward ``offset`` rows ahead, zero past the end of the segment."""
+    """Return the reward ``offset`` rows ahead, zero past the end of the segment."""
     ahead = np.arange(len(ends)) + offset
     inside = ahead < ends
     rows = take(reward, np.minimum(ahead, ends - 1))
@@ -343,7 +343,7 @@ def nstep_columns(
     gamma: float,
     tail_discount: np.ndarray | None,
 ) -> dict[str, Any]:
-    """The columns that n-step data replaces or adds. ``tail_discount[k]`` is the discount with k steps left
+    """Return the columns that n-step data replaces or adds. ``tail_discount[k]`` is the discount with k steps left
     (``None``: no ``value_gamma`` is added).
     """
     result: dict[str, Any] = {}

@@ -120,6 +120,6 @@ noise_mapping: dict[str, Callable[..., BaseNoise]] = {"gauss": GaussianNoise, "o
 
 
 def create_noise_generator(noise_type: str, noise_kwargs: dict[str, Any]) -> BaseNoise:
-    """The noise named ``'gauss'`` or ``'ou'`` with its arguments. Raises ``KeyError`` for another name."""
+    """Return the noise named ``'gauss'`` or ``'ou'`` with its arguments. Raises ``KeyError`` for another name."""
     check_choice("noise_type", noise_type, noise_mapping, KeyError)
     return noise_mapping[noise_type](**noise_kwargs)

@@ -64,8 +64,8 @@ Policy = Categorical | DiagonalNormal
 
 
 def policy_of(output: PolicyOutput) -> Policy:
-    """The policy with logits, or of independent normals with mu and sigma; these get back an action dimension of size
-    1, which a collector does not store.
+    """Return the policy with logits, or of independent normals with mu and sigma; these get back an action dimension of
+    size 1, which a collector does not store.
     """
     if isinstance(output, torch.Tensor):
         return Categorical(output)

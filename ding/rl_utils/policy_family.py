@@ -8,18 +8,20 @@ import math
 
 
 def family_eps(count: int) -> list[float]:
-    """The chance of a random action in each env: ``0.4^(1 + 8 i / (count - 1))``."""
+    """Return the chance of a random action in each env: ``0.4^(1 + 8 i / (count - 1))``."""
     return [0.4 ** (1 + 8 * _share(i, count)) for i in range(count)]
 
 
 def family_gammas(count: int) -> list[float]:
-    """The discount of each member, from 0.997 to 0.99 in steps that are even on the scale of ``log(1 - gamma)``."""
+    """Return the discount of each member, from 0.997 to 0.99 in steps that are even on the scale of ``log(1 -
+    gamma)``.
+    """
     low, high = math.log(1 - 0.997), math.log(1 - 0.99)
     return [1 - math.exp(low + (high - low) * _share(i, count)) for i in range(count)]
 
 
 def family_betas(count: int) -> list[float]:
-    """The weight of the intrinsic reward of each member: ``0.3 sigmoid(10 (2 i - (count - 2)) / (count - 2))``.
+    """Return the weight of the intrinsic reward of each member: ``0.3 sigmoid(10 (2 i - (count - 2)) / (count - 2))``.
 
     For two members it is the limit of that, about 0 and 0.3; for one it is 0.3.
     """

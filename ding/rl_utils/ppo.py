@@ -95,7 +95,7 @@ def ppo_error(
     kl_type: str = "k1",
     reference_numerics: bool = False,
 ) -> tuple[ppo_loss, ppo_info]:
-    """The policy loss and :func:`ppo_value_error` together.
+    """Return the policy loss and :func:`ppo_value_error` together.
 
     ``data``: ``ppo_data``, as :func:`ppo_policy_error` has it, or ``ppo_data_continuous``, as
     :func:`ppo_policy_error_continuous` has it; ``reference_numerics`` is that of the latter.

@@ -87,7 +87,7 @@ def surrogate_loss(
 
 
 def calculate_kl_div(log_ratio: torch.Tensor, kl_type: str) -> torch.Tensor:
-    """Mean estimate of a KL divergence from samples (Schulman 2020, "Approximating KL divergence").
+    """Return the mean estimate of a KL divergence from samples (Schulman 2020, "Approximating KL divergence").
 
     ``log_ratio`` = log p - log q for samples of p: ``k1`` is it, ``k2`` half its square, ``k3`` the unbiased positive
     form. Raises ``ValueError`` for another type.

@@ -12,6 +12,6 @@ def value_transform(x: torch.Tensor, eps: float = 1e-2) -> torch.Tensor:
 
 
 def value_inv_transform(x: torch.Tensor, eps: float = 1e-2) -> torch.Tensor:
-    """The inverse of :func:`value_transform`, elementwise."""
+    """Return the inverse of :func:`value_transform`, elementwise."""
     root = (torch.sqrt(1 + 4 * eps * (x.abs() + 1 + eps)) - 1) / (2 * eps)
     return torch.sign(x) * (root.square() - 1)

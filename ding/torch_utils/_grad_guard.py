@@ -57,7 +57,7 @@ def grads_of(param_groups: Iterable[dict[str, Any]]) -> list[torch.Tensor]:
 
 
 def total_norm(tensors: list[torch.Tensor], norm_type: float) -> torch.Tensor:
-    """The ``norm_type``-norm of all entries together, a 0-d tensor (0 for no tensors)."""
+    """Return the ``norm_type``-norm of all entries together, a 0-d tensor (0 for no tensors)."""
     if not tensors:
         return torch.zeros(())
     norms = [torch.linalg.vector_norm(tensor, norm_type) for tensor in tensors]
@@ -142,13 +142,13 @@ def _exceeds(optimizer: torch.optim.Optimizer, guard: Guard, moment: str) -> boo
 
 
 def calculate_grad_norm(model: nn.Module, norm_type: float = 2) -> float:
-    """The ``norm_type``-norm over the gradients of all parameters of ``model``; 0.0 without gradients."""
+    """Return the ``norm_type``-norm over the gradients of all parameters of ``model``; 0.0 without gradients."""
     grads = [p.grad for p in model.parameters() if p.grad is not None]
     return float(total_norm(grads, float(norm_type)))
 
 
 def calculate_grad_norm_without_bias_two_norm(model: nn.Module) -> float:
-    """The 2-norm over the gradients of all parameters whose name is not a bias; 0.0 without gradients."""
+    """Return the 2-norm over the gradients of all parameters whose name is not a bias; 0.0 without gradients."""
     grads = [p.grad for name, p in model.named_parameters() if name.split(".")[-1] != "bias" and p.grad is not None]
     return float(total_norm(grads, 2.0))
 

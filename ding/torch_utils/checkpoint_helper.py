@@ -54,7 +54,7 @@ def _edit_prefix(state: Mapping[str, Any], op: str | None, prefix: str | None) -
 
 
 def _fitting(loaded: dict[str, Any], own: Mapping[str, Any], masked: tuple[str, ...]) -> dict[str, Any]:
-    """The entries of ``loaded`` that are not masked and have the shape that they have in ``own``."""
+    """Return the entries of ``loaded`` that are not masked and have the shape that they have in ``own``."""
     fits = {key: key in own and own[key].shape == value.shape for key, value in loaded.items()}
     left_out = [key for key, fitting in fits.items() if not fitting and not key.startswith(masked)]
     if left_out:
@@ -148,7 +148,7 @@ class CheckpointHelper:
 
 
 def build_checkpoint_helper(cfg: Any = None) -> CheckpointHelper:
-    """A :class:`CheckpointHelper`; ``cfg`` is accepted for compatibility and not read."""
+    """Return a :class:`CheckpointHelper`; ``cfg`` is accepted for compatibility and not read."""
     return CheckpointHelper()
 
 

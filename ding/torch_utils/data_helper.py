@@ -58,7 +58,7 @@ def _unsupported(name: str, item: object, expected: str) -> TypeError:
 
 
 def _is_vector(item: object) -> bool:
-    """Whether ``item`` is a list or tuple of numbers, by the first one."""
+    """Return whether ``item`` is a list or tuple of numbers, by the first one."""
     return isinstance(item, (list, tuple)) and bool(item) and isinstance(item[0], _NUMBERS) and not is_namedtuple(item)
 
 
@@ -289,7 +289,7 @@ def to_item(data: object, ignore_error: bool = True) -> Tree:
 
 
 def same_shape(data: Sequence[torch.Tensor]) -> bool:
-    """Whether all tensors (or arrays) of ``data`` have one shape (False without any).
+    """Return whether all tensors (or arrays) of ``data`` have one shape (False without any).
 
     Raises ``TypeError`` when one has no shape.
     """
@@ -315,7 +315,7 @@ def zeros_like(h: TreeT) -> TreeT:
 
 
 def get_tensor_data(data: TreeT) -> TreeT:
-    """A detached clone of every tensor inside nested dicts and sequences; ``None`` passes through."""
+    """Return a detached clone of every tensor inside nested dicts and sequences; ``None`` passes through."""
 
     def cloned(leaf: object) -> object:
         if isinstance(leaf, torch.Tensor):

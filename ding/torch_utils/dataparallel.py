@@ -13,7 +13,7 @@ class DataParallel(nn.DataParallel[nn.Module]):
     """
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """The parameters of the wrapped module."""
+        """Return the parameters of the wrapped module."""
         return self.module.parameters(recurse=recurse)
 
     def __getattr__(self, name: str) -> Any:

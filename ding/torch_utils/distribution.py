@@ -33,15 +33,15 @@ class Pd:
         raise NotImplementedError
 
     def noise_mode(self) -> torch.Tensor | tuple[torch.Tensor, dict[str, np.ndarray]]:
-        """The most likely value under noise, so a random one."""
+        """Return the most likely value under noise, so a random one."""
         raise NotImplementedError
 
     def mode(self) -> torch.Tensor:
-        """The most likely value."""
+        """Return the most likely value."""
         raise NotImplementedError
 
     def sample(self) -> torch.Tensor:
-        """A random value, without gradient."""
+        """Return a random value, without gradient."""
         raise NotImplementedError
 
 
@@ -82,7 +82,7 @@ class CategoricalPdPytorch(Pd):
         return self.distribution.probs.argmax(-1)
 
     def sample(self) -> torch.Tensor:
-        """A sample, int64 ``[B]``."""
+        """Return a sample, int64 ``[B]``."""
         drawn: torch.Tensor = self.distribution.sample()
         return drawn
 
@@ -120,18 +120,18 @@ class CategoricalPd(CategoricalPdPytorch):
         return self._shown(super().mode(), viz)
 
     def sample(self, viz: bool = False) -> Shown:  # type: ignore[override]
-        """A sample, int64 ``[B]``."""
+        """Return a sample, int64 ``[B]``."""
         return self._shown(super().sample(), viz)
 
     def noise_mode(self, viz: bool = False) -> torch.Tensor | tuple[torch.Tensor, dict[str, np.ndarray]]:
-        """A sample by the Gumbel-max trick, int64 ``[B]``."""
+        """Return a sample by the Gumbel-max trick, int64 ``[B]``."""
         logits = self._given_logits()
         noise = -torch.log(-torch.log(torch.rand_like(logits)))
         noise_logits = logits + noise
         return self._shown(noise_logits.argmax(-1), viz, noise=noise, noise_logits=noise_logits)
 
     def _given_logits(self) -> torch.Tensor:
-        """The logits as they were given; those of ``distribution`` are normalised."""
+        """Return the logits as they were given; those of ``distribution`` are normalised."""
         return self.distribution.logits if self.logits is None else self.logits
 
     def _shown(self, result: torch.Tensor, viz: bool, **parts: torch.Tensor) -> Shown:

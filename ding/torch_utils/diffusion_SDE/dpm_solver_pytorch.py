@@ -118,7 +118,7 @@ class NoiseScheduleVP:
         return log_mean - 0.5 * torch.log(-torch.expm1(2 * log_mean))
 
     def inverse_lambda(self, lamb: torch.Tensor) -> torch.Tensor:
-        """The times ``[N]`` at which :meth:`marginal_lambda` has these values."""
+        """Return the times ``[N]`` at which :meth:`marginal_lambda` has these values."""
         twice = torch.logaddexp(-2 * lamb, torch.zeros_like(lamb))  # -2 log alpha
         if self.schedule == "linear":
             rise = self.beta_1 - self.beta_0
@@ -191,7 +191,7 @@ def model_wrapper(
 def _as_noise(
     output: torch.Tensor, x: torch.Tensor, t: torch.Tensor, schedule: NoiseScheduleVP, model_type: str
 ) -> torch.Tensor:
-    """The noise in ``x [B, ...]`` at times ``t [B]`` by what a network of a kind put out."""
+    """Return the noise in ``x [B, ...]`` at times ``t [B]`` by what a network of a kind put out."""
     alpha, sigma = (expand_dims(one(t), x.ndim) for one in (schedule.marginal_alpha, schedule.marginal_std))
     if model_type == "x_start":
         return (x - alpha * output) / sigma
@@ -233,11 +233,11 @@ class DPM_Solver:
         self.predict_x0, self.thresholding, self.max_val = predict_x0, thresholding, max_val
 
     def noise_prediction_fn(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        """The noise in ``x [B, ...]`` at time ``t``, ``[B]`` or ``[1]``."""
+        """Return the noise in ``x [B, ...]`` at time ``t``, ``[B]`` or ``[1]``."""
         return self.model(x, t.reshape(-1).expand(len(x)))
 
     def data_prediction_fn(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        """The data behind ``x [B, ...]`` at time ``t``."""
+        """Return the data behind ``x [B, ...]`` at time ``t``."""
         schedule, times = self.noise_schedule, t.reshape(-1)
         alpha, sigma = (expand_dims(one(times), x.ndim) for one in (schedule.marginal_alpha, schedule.marginal_std))
         data = (x - sigma * self.noise_prediction_fn(x, t)) / alpha
@@ -251,7 +251,7 @@ class DPM_Solver:
         return self.data_prediction_fn(x, t) if self.predict_x0 else self.noise_prediction_fn(x, t)
 
     def denoise_fn(self, x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
-        """The data behind ``x`` at time ``s``: a last step to time 0."""
+        """Return the data behind ``x`` at time ``s``: a last step to time 0."""
         return self.data_prediction_fn(x, s)
 
     def get_time_steps(
@@ -380,7 +380,7 @@ class DPM_Solver:
         parts: Sequence[torch.Tensor | float],
         outputs: Sequence[torch.Tensor] = (),
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """A step from ``s`` to ``t`` with evaluations at shares ``parts`` of it.
+        """Return a step from ``s`` to ``t`` with evaluations at shares ``parts`` of it.
 
         Args:
             outputs: of the model at ``s``, and at the first share, as far as they are known.

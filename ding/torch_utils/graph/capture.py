@@ -18,7 +18,7 @@ Replay = Callable[[], object]
 
 
 def captures_on(device: torch.device) -> bool:
-    """Whether functions on ``device`` become CUDA graphs."""
+    """Return whether functions on ``device`` become CUDA graphs."""
     return device.type == "cuda"
 
 

@@ -71,7 +71,7 @@ class CompiledGraphs:
         return {**vars(self), "_graphs": {}}
 
     def find(self, key: Any, record: Callable[[], Graph], leaves: Sequence[torch.Tensor]) -> "CompiledGraph | None":
-        """The graph for ``key`` if it is ready; else it is recorded, and compiled at once or in the background.
+        """Return the graph for ``key`` if it is ready; else it is recorded, and compiled at once or in the background.
 
         Args:
             record: makes it; may raise ``NotRecordable``.
@@ -228,7 +228,7 @@ def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
 
 
 def leaves_of(batch: Any) -> list[torch.Tensor]:
-    """The tensors of a nested batch."""
+    """Return the tensors of a nested batch."""
     return [leaf for leaf in iter_nested(batch) if isinstance(leaf, torch.Tensor)]
 
 

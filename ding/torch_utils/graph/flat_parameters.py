@@ -83,8 +83,8 @@ def runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
 
 
 def paired_runs(tensors: Iterable[torch.Tensor], others: Iterable[torch.Tensor]) -> list[tuple[Run, Run]]:
-    """The runs of ``tensors``, each with the run of the ``others`` at the same positions; tensor by tensor where those
-    do not lie side by side in the same order.
+    """Return the runs of ``tensors``, each with the run of the ``others`` at the same positions; tensor by tensor where
+    those do not lie side by side in the same order.
     """
     partners = dict(zip(map(id, tensors := list(tensors)), others, strict=True))
     pairs = []
@@ -111,7 +111,7 @@ class FlatState(NamedTuple):
     parts: list[Part]
 
     def gradients(self) -> list[torch.Tensor]:
-        """The gradient of each run, flat; nothing where a parameter has none that is dense."""
+        """Return the gradient of each run, flat; nothing where a parameter has none that is dense."""
         grads = [param.grad for run in self.found for param in run.members]
         flat = [grad.reshape(-1) for grad in grads if grad is not None and not grad.is_sparse]
         if len(flat) < len(grads):

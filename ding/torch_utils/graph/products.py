@@ -22,9 +22,10 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def is_better_transposed(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether MKL is faster with ``(right.t() @ left.t()).t()``: where ``right`` has a few columns, and ``left`` is the
-    transpose of what lies in memory, as in the gradient of a layer with a few inputs (256 x 256 by 256 x 4: 5 in place
-    of 12 us); with its kernels for AVX2 also otherwise (12 in place of 52 us; with those for AVX-512 100, not 12).
+    """Return whether MKL is faster with ``(right.t() @ left.t()).t()``: where ``right`` has a few columns, and ``left``
+    is the transpose of what lies in memory, as in the gradient of a layer with a few inputs (256 x 256 by 256 x 4: 5 in
+    place of 12 us); with its kernels for AVX2 also otherwise (12 in place of 52 us; with those for AVX-512 100, not
+    12).
     """
     if left.device.type != "cpu" or not right.shape[1] <= _FEW < left.shape[0]:
         return False
@@ -32,7 +33,7 @@ def is_better_transposed(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def is_better_by_onednn(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether :func:`onednn_product` is faster than MKL for these matrices, ``[M, K]`` and ``[K, N]``."""
+    """Return whether :func:`onednn_product` is faster than MKL for these matrices, ``[M, K]`` and ``[K, N]``."""
     if left.device.type != "cpu" or left.dtype != torch.float32 or right.dtype != torch.float32:
         return False
     return left.shape[0] * left.shape[1] * right.shape[1] >= _LARGE and mkl_is_slow()
@@ -40,7 +41,7 @@ def is_better_by_onednn(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 @functools.cache
 def mkl_is_slow() -> bool:
-    """Whether MKL leaves AVX-512 unused on this processor, and oneDNN is there to use it."""
+    """Return whether MKL leaves AVX-512 unused on this processor, and oneDNN is there to use it."""
     try:
         cpuinfo = _CPUINFO.read_text()
     except OSError:
@@ -58,7 +59,7 @@ def mkl_is_slow() -> bool:
 
 
 def _mkl_takes_it_for_intel() -> bool:
-    """Whether the library of ``docs/compile.md`` is preloaded."""
+    """Return whether the library of ``docs/compile.md`` is preloaded."""
     question = getattr(ctypes.CDLL(None), "mkl_serv_intel_cpu_true", None)
     return question is not None and bool(question())
 
@@ -72,7 +73,7 @@ def onednn_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 @functools.cache
 def _library() -> torch.library.Library:
-    """The library with the operator, which lasts as long as it."""
+    """Return the library with the operator, which lasts as long as it."""
     library = torch.library.Library("ding", "DEF")
     library.define("product(Tensor left, Tensor right) -> Tensor")
     linear = torch.ops.mkldnn._linear_pointwise.default

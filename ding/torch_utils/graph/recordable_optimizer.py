@@ -180,7 +180,7 @@ class RecordableOptimizer(Optimizer):
     # As a part of a recorded update, see :mod:`ding.torch_utils.graph.recording`.
 
     def record_step(self, loss: torch.Tensor, max_grad_norm: float | None = None) -> torch.Tensor | None:
-        """The step on ``loss`` while an update is recorded: gradients, clipping and update as tensor operations.
+        """Return the step on ``loss`` while an update is recorded: gradients, clipping and update as tensor operations.
 
         Args:
             max_grad_norm: limit of the 2-norm of the whole gradient.
@@ -249,7 +249,7 @@ class RecordableOptimizer(Optimizer):
         return [self.state[param][name] for param in params for name in self._moments]
 
     def is_laid_out(self) -> bool:
-        """Whether the state is as :meth:`lay_out` made it."""
+        """Return whether the state is as :meth:`lay_out` made it."""
         step = self.state.get(self.param_groups[0]["params"][0], {}).get("step")
         return self._steps is not None and step is not None and step.data_ptr() == self._steps.counts.data_ptr()
 
@@ -304,7 +304,7 @@ class RecordableOptimizer(Optimizer):
                 group["weight_decay"] = decay
 
     def get_grad(self) -> float:
-        """The ``grad_norm_type``-norm (2 by default) of the present gradients of all parameters."""
+        """Return the ``grad_norm_type``-norm (2 by default) of the present gradients of all parameters."""
         return float(total_norm(grads_of(self.param_groups), float(self._grad_norm_type or 2.0)))
 
 

@@ -66,7 +66,7 @@ class Recorded(Protocol):
         """Put its tensors that a step changes side by side, and return them."""
 
     def is_laid_out(self) -> bool:
-        """Whether they still are."""
+        """Return whether they still are."""
 
 
 class Noise(NamedTuple):
@@ -118,7 +118,7 @@ class Graph(NamedTuple):
         return [*self.state, *(held[name] for held, name, _ in self.buffers)]
 
     def holds(self) -> bool:
-        """Whether networks and optimisers still hold their parameters and moments where the graph finds them."""
+        """Return whether networks and optimisers still hold their parameters and moments where the graph finds them."""
         return (
             all(held.get(name) is tensor for held, name, tensor in self.places)
             and all(run.members[0].data_ptr() == flat.data_ptr() for run, flat in zip(self.runs, self.state))
@@ -146,7 +146,9 @@ class _Recording:
         self.num_numbers = 0
 
     def stand_in(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The view of a stand-in that corresponds to ``tensor``; for a parameter always the same leaf of autograd."""
+        """Return the view of a stand-in that corresponds to ``tensor``; for a parameter always the same leaf of
+        autograd.
+        """
         if id(tensor) in self._buffers:
             return self._buffers[id(tensor)]
         if not tensor.requires_grad:
@@ -191,8 +193,8 @@ current_recording: ContextVar[_Recording | None] = ContextVar("recording", defau
 
 
 def host_numbers(source: Source, count: int) -> Sequence[Any]:
-    """The ``count`` numbers of ``source()``; while an update is recorded 0-d tensors, for which each run of the graph
-    asks ``source`` anew.
+    """Return the ``count`` numbers of ``source()``; while an update is recorded 0-d tensors, for which each run of the
+    graph asks ``source`` anew.
     """
     recording = current_recording.get()
     return source() if recording is None else recording.numbers(source, count)
@@ -220,7 +222,7 @@ def paired_stand_ins(run: Run, other: Run) -> list[tuple[torch.Tensor, torch.Ten
 
 
 def original(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor of a network that a stand-in stands for; any other tensor itself."""
+    """Return the tensor of a network that a stand-in stands for; any other tensor itself."""
     recording = current_recording.get()
     return tensor if recording is None else recording.originals.get(id(tensor), tensor)
 
@@ -290,7 +292,9 @@ def record(
 def _addmm(
     bias: torch.Tensor, left: torch.Tensor, right: torch.Tensor, *, beta: float = 1, alpha: float = 1
 ) -> torch.Tensor:
-    """A layer as two operations: the compiler joins the sum with what follows, while ``addmm`` copies the bias."""
+    """Return a layer as two operations: the compiler joins the sum with what follows, while ``addmm`` copies the
+    bias.
+    """
     product = left.mm(right)
     return product + bias if alpha == beta == 1 else alpha * product + beta * bias
 
@@ -298,15 +302,15 @@ def _addmm(
 def _baddbmm(
     bias: torch.Tensor, left: torch.Tensor, right: torch.Tensor, *, beta: float = 1, alpha: float = 1
 ) -> torch.Tensor:
-    """A batch of layers, as :func:`_addmm`."""
+    """Return a batch of layers, as :func:`_addmm`."""
     product = left.bmm(right)
     return product + bias if alpha == beta == 1 else alpha * product + beta * bias
 
 
 def _mm(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """A product with a row, a column or a single inner entry without a call of BLAS: the compiler joins it with what is
-    before and behind it. It is a tenth of the time of an update of SAC at batch 256 less. Others go the way that is
-    fast on this processor.
+    """Return a product with a row, a column or a single inner entry without a call of BLAS: the compiler joins it with
+    what is before and behind it. It is a tenth of the time of an update of SAC at batch 256 less. Others go the way
+    that is fast on this processor.
     """
     if left.shape[1] == 1:
         return left * right
@@ -323,7 +327,7 @@ def _mm(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def _bmm(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """A batch of products with a row, a column or a single inner entry, as :func:`_mm`."""
+    """Return a batch of products with a row, a column or a single inner entry, as :func:`_mm`."""
     if left.shape[2] == 1:
         return left * right
     if right.shape[2] == 1:

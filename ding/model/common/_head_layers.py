@@ -72,6 +72,6 @@ class MultiHead(nn.Module):
 def independent_normal_dist(
     logits: Sequence[torch.Tensor] | dict[str, torch.Tensor],
 ) -> torch.distributions.Distribution:
-    """The normal distribution over the last axis of ``[mu, sigma]`` or ``{'mu', 'sigma'}``."""
+    """Return the normal distribution over the last axis of ``[mu, sigma]`` or ``{'mu', 'sigma'}``."""
     mu, sigma = (logits["mu"], logits["sigma"]) if isinstance(logits, dict) else logits
     return torch.distributions.Independent(torch.distributions.Normal(mu, sigma), 1)

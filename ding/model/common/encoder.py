@@ -305,7 +305,7 @@ class IMPALACnnDownStack(nn.Module):
         return output
 
     def output_shape(self, inshape: tuple[int, int, int]) -> tuple[int, int, int]:
-        """The image shape that ``inshape`` ``(C, H, W)`` becomes."""
+        """Return the image shape that ``inshape`` ``(C, H, W)`` becomes."""
         channels, *size = inshape
         if channels != self.in_channel:
             raise ValueError(f"expected {self.in_channel} channels, got {channels}")

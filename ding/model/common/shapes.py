@@ -17,7 +17,7 @@ Shape: TypeAlias = "int | tuple[int, ...]"
 
 
 def as_shape(value: object, name: str) -> Shape:
-    """An int for one axis, a tuple of ints for several; one-element sequences become their element.
+    """Return an int for one axis, a tuple of ints for several; one-element sequences become their element.
 
     Raises:
         ValueError: not a positive int or a non-empty sequence of them.
@@ -30,8 +30,8 @@ def as_shape(value: object, name: str) -> Shape:
 
 
 def squeezed(action_shape: object) -> object:
-    """A shape of one axis as an int and one of several as a tuple, which a model shows as its ``action_shape``; what is
-    no shape stays as it is.
+    """Return a shape of one axis as an int and one of several as a tuple, which a model shows as its ``action_shape``;
+    what is no shape stays as it is.
     """
     try:
         return as_shape(action_shape, "action_shape")
@@ -40,11 +40,11 @@ def squeezed(action_shape: object) -> object:
 
 
 def is_int(value: object) -> TypeGuard[int]:
-    """Whether ``value`` is an integer (of Python or numpy) and no bool."""
+    """Return whether ``value`` is an integer (of Python or numpy) and no bool."""
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def output_sizes(action_shape: int | Sequence[int], name: str = "action_shape") -> int | list[int]:
-    """The number of actions, or the numbers per head of a multi-discrete action space."""
+    """Return the number of actions, or the numbers per head of a multi-discrete action space."""
     shape = as_shape(action_shape, name)
     return shape if isinstance(shape, int) else list(shape)

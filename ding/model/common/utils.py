@@ -108,7 +108,7 @@ def _whole(name: str, value: object) -> object:
 
 
 def _takes_sizes(annotation: object) -> bool:
-    """Whether an argument of a built-in model takes a list of ints (or None), and nothing else."""
+    """Return whether an argument of a built-in model takes a list of ints (or None), and nothing else."""
     return str(annotation).replace("collections.abc.", "") in ("Sequence[int]", "Sequence[int] | None")
 
 
@@ -121,7 +121,7 @@ def _are_sizes(value: object) -> bool:
 
 
 def _takes_module(model: Callable[..., Any], name: str) -> bool:
-    """Whether an argument is annotated as a module; a model of the user's may have a text there."""
+    """Return whether an argument is annotated as a module; a model of the user's may have a text there."""
     parameter = inspect.signature(model).parameters.get(name)
     return parameter is not None and "Module" in str(parameter.annotation)
 

@@ -37,7 +37,7 @@ def agent_values(network: DRQN, agent_state: torch.Tensor, prev_state: Any) -> A
 
 
 def joint_state(prev_state: Any, agent_num: int) -> object:
-    """The state of B rows of A agents as one of ``B * A`` rows.
+    """Return the state of B rows of A agents as one of ``B * A`` rows.
 
     Arguments:
         prev_state: None; ``{'h', 'c'}`` of ``[B, A, layers, 1, H]``, or a list with one entry per row: None (zeros),
@@ -88,8 +88,8 @@ def with_time(data: Mapping[str, Any], single_step: bool) -> tuple[dict[str, Any
 def chosen(
     q: torch.Tensor, action: torch.Tensor | None, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The values ``[..., A]`` of the actions that were taken, or of the best allowed ones if there are none, and all
-    values ``[..., A, actions]``, in the latter case with forbidden ones at :data:`FORBIDDEN_VALUE`.
+    """Return the values ``[..., A]`` of the actions that were taken, or of the best allowed ones if there are none, and
+    all values ``[..., A, actions]``, in the latter case with forbidden ones at :data:`FORBIDDEN_VALUE`.
     """
     if action is None:
         if mask is not None:
@@ -106,8 +106,8 @@ def joint_output(
     single_step: bool,
     **more: Any,
 ) -> dict[str, Any]:
-    """The output of a joint network: ``total_q``, ``logit``, ``action_mask`` (if there is one) and what ``more`` names,
-    without the time axis for a single step; and ``next_state``.
+    """Return the output of a joint network: ``total_q``, ``logit``, ``action_mask`` (if there is one) and what ``more``
+    names, without the time axis for a single step; and ``next_state``.
     """
     output = {"total_q": total_q, "logit": logit, **more}
     if "action_mask" in obs:

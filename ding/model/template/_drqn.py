@@ -89,8 +89,8 @@ class DRQN(nn.Module):
         return output
 
     def _extra(self, inputs: Mapping[str, Any], axes: tuple[int, ...]) -> torch.Tensor | None:
-        """The further features that the recurrent layer reads, ``[*axes, extra_width]``; ``axes`` are ``(B,)`` in
-        inference, else ``(T, B)``.
+        """Return the further features that the recurrent layer reads, ``[*axes, extra_width]``; ``axes`` are ``(B,)``
+        in inference, else ``(T, B)``.
         """
         return None
 

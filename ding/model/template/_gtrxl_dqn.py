@@ -131,7 +131,7 @@ class GTrXLDQN(nn.Module):
         return unflattened
 
     def _joined(self, states: Sequence[Mapping[str, torch.Tensor] | None]) -> torch.Tensor | None:
-        """The states of rows as one memory; zeros where a row has none."""
+        """Return the states of rows as one memory; zeros where a row has none."""
         known = next((state["memory"] for state in states if state is not None), None)
         if known is None:
             return None

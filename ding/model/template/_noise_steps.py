@@ -124,7 +124,7 @@ class NoiseSteps(nn.Module):
         return self.q_posterior(found.clamp(-1, 1) if self.clip_denoised else found, x, t)
 
     def all_at(self, step: int, rows: int) -> torch.Tensor:
-        """A step for each row, int64 ``[rows]``."""
+        """Return a step for each row, int64 ``[rows]``."""
         return torch.full((rows,), step, device=self.betas.device, dtype=torch.int64)
 
 

@@ -42,7 +42,7 @@ class ActorCriticModes(nn.Module):
 
 
 def action_width(shape: object, name: str = "action_shape") -> int:
-    """The number of entries of an action of one axis.
+    """Return the number of entries of an action of one axis.
 
     Raises:
         ValueError: more axes.
@@ -54,7 +54,7 @@ def action_width(shape: object, name: str = "action_shape") -> int:
 
 
 def hybrid_widths(action_shape: object) -> tuple[int, int]:
-    """The number of types and of arguments of a hybrid action.
+    """Return the number of types and of arguments of a hybrid action.
 
     Raises:
         TypeError: ``action_shape`` is no dict with ``action_type_shape`` and ``action_args_shape``.
@@ -68,7 +68,7 @@ def hybrid_widths(action_shape: object) -> tuple[int, int]:
 
 
 def vector_width(obs_shape: ObsShape) -> int:
-    """The number of entries of a vector observation.
+    """Return the number of entries of a vector observation.
 
     Raises:
         RuntimeError: the observation has more axes.
@@ -80,7 +80,7 @@ def vector_width(obs_shape: ObsShape) -> int:
 
 
 def on_hidden(width: int, hidden_size: int, activation: nn.Module | None, head: nn.Module) -> nn.Sequential:
-    """A linear layer, the activation, and ``head``. State: ``0`` and ``2.*``."""
+    """Return a linear layer, the activation, and ``head``. State: ``0`` and ``2.*``."""
     return nn.Sequential(nn.Linear(width, hidden_size), nn.Identity() if activation is None else activation, head)
 
 
@@ -157,7 +157,7 @@ def qac_encoders(
     activation: nn.Module | None,
     norm_type: str | None,
 ) -> tuple[nn.Module, nn.Module, int]:
-    """The encoders of actor and critic (one for both with ``share``) and the number of their features.
+    """Return the encoders of actor and critic (one for both with ``share``) and the number of their features.
 
     A vector is its own features; images get 3x3 convolutions, the first of stride 2; a dict gets a ``DictEncoder``.
 

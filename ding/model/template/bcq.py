@@ -75,7 +75,7 @@ class BCQ(ActorCriticModes):
         return output
 
     def draw(self, obs: torch.Tensor) -> torch.Tensor:
-        """An action of the data's kind for each observation ``[B, n]``: ``[B, N]``."""
+        """Return an action of the data's kind for each observation ``[B, n]``: ``[B, N]``."""
         z = torch.randn((len(obs), self.vae.latent_size), device=obs.device).clamp(-_LATENT_BOUND, _LATENT_BOUND)
         return self.vae.decode_with_obs(z, obs)["reconstruction_action"]
 

@@ -202,7 +202,7 @@ class CollaQ(nn.Module):
 
 
 def _split_state(prev_state: Any, agents: int) -> tuple[Any, Any]:
-    """The states of the network for an agent alone, and those of the other one for ``2 A`` agents."""
+    """Return the states of the network for an agent alone, and those of the other one for ``2 A`` agents."""
     if prev_state is None:
         return None, None
     prev_state = state_columns(prev_state)

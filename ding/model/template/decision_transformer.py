@@ -196,8 +196,8 @@ class DecisionTransformer(nn.Module):
         actions: torch.Tensor,
         returns_to_go: torch.Tensor,
     ) -> torch.Tensor:
-        """The logits ``[B, T, act_dim]`` over states that are encoded. A token's place is that of its window in the
-        episode and its own in the window.
+        """Return the logits ``[B, T, act_dim]`` over states that are encoded. A token's place is that of its window in
+        the episode and its own in the window.
         """
         batch, steps = actions.shape[:2]
         features = encoder(map_nested(lambda x: _as_float(x.flatten(0, 1)), states)).reshape(batch, steps, -1)

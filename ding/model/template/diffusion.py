@@ -285,7 +285,7 @@ class PlanDiffuser(nn.Module):
 
 
 def _made(model: Network, cfg: Mapping[str, Any], key: str) -> GaussianDiffusion:
-    """A diffusion by its class or name.
+    """Return a diffusion by its class or name.
 
     Raises:
         InvalidArgumentError: sizes are missing, or do not fit those of the network.

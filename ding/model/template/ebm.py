@@ -277,7 +277,7 @@ class MCMC(StochasticOptimizer):
             return _best(ebm(obs, actions), actions)
 
     def grad_penalty(self, obs: torch.Tensor, action: torch.Tensor, ebm: nn.Module) -> torch.Tensor:
-        """The penalty of steep energies at ``[B, S, O]`` and ``[B, S, N]``: 0-d, with gradients."""
+        """Return the penalty of steep energies at ``[B, S, O]`` and ``[B, S, N]``: 0-d, with gradients."""
         if not self.add_grad_penalty:
             return torch.zeros((), device=self.device)
         slopes = _slope(obs, action, ebm, create_graph=True)
@@ -306,7 +306,7 @@ def _step_sizes(count: int, init: float, final: float, power: float) -> Iterator
 
 
 def _slope(obs: torch.Tensor, actions: torch.Tensor, ebm: nn.Module, create_graph: bool = False) -> torch.Tensor:
-    """The gradients of the energies by the actions, ``[B, S, N]``."""
+    """Return the gradients of the energies by the actions, ``[B, S, N]``."""
     with torch.enable_grad():
         actions = actions.detach().requires_grad_()
         (slope,) = torch.autograd.grad(ebm(obs, actions).sum(), actions, create_graph=create_graph)

@@ -175,8 +175,8 @@ class HAVAC(nn.Module):
     def forward(
         self, agent_idx: int | None, inputs: Mapping[str, Any], mode: str, inference: bool = False
     ) -> dict[str, Any]:
-        """The output of one agent, see :meth:`HAVACAgent.forward`; with None those of all, from ``obs`` ``[B, A, ...]``
-        to ``logit`` and ``value`` ``[B, A, ...]``, without recurrent layers.
+        """Return the output of one agent, see :meth:`HAVACAgent.forward`; with None those of all, from ``obs`` ``[B, A,
+        ...]`` to ``logit`` and ``value`` ``[B, A, ...]``, without recurrent layers.
 
         ``global_state`` may be one for all, ``[B, ...]``.
         """

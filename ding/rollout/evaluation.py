@@ -155,11 +155,11 @@ class VectorEvalMonitor:
         self._missing = self.num_episodes = n_episode
 
     def is_finished(self) -> bool:
-        """Whether every env has played its share."""
+        """Return whether every env has played its share."""
         return self._missing == 0
 
     def is_full(self, env_id: int) -> bool:
-        """Whether this env has played its share."""
+        """Return whether this env has played its share."""
         return len(self._returns[env_id]) >= self._quota[env_id]
 
     def update_reward(self, env_id: int, reward: Return) -> None:
@@ -194,11 +194,11 @@ class VectorEvalMonitor:
             self._outputs[env_id][len(self._returns[env_id])].clear()
 
     def get_episode_return(self) -> list[float]:
-        """The returns of all episodes, env by env."""
+        """Return the returns of all episodes, env by env."""
         return [value for per_env in self._returns for value in per_env]
 
     def get_latest_reward(self, env_id: int) -> float:
-        """The return of the last episode of an env."""
+        """Return the return of the last episode of an env."""
         return self._returns[env_id][-1]
 
     def get_current_episode(self) -> int:
@@ -206,7 +206,7 @@ class VectorEvalMonitor:
         return sum(len(per_env) for per_env in self._returns)
 
     def get_episode_info(self) -> dict[str, Any] | None:
-        """The infos of all episodes, env by env, as a dict of lists, plus ``<key>_mean`` for numbers.
+        """Return the infos of all episodes, env by env, as a dict of lists, plus ``<key>_mean`` for numbers.
 
         ``None`` when there are none. The keys are those of the first info.
         """
@@ -244,7 +244,7 @@ class VectorEvalMonitor:
         return self._picked(self._outputs)
 
     def _picked(self, episodes: list[list[list[Any]]]) -> list[list[Any]]:
-        """The worst, median and best of the finished episodes of which anything was noted."""
+        """Return the worst, median and best of the finished episodes of which anything was noted."""
         noted = [
             (value, steps) for values, of_env in zip(self._returns, episodes) for value, steps in zip(values, of_env)
         ]

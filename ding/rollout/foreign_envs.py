@@ -74,7 +74,7 @@ class ForeignManager:
 
 
 def _timestep(step: Any) -> tuple[int, BaseEnvTimestep]:
-    """A timestep of any form with the id of its env."""
+    """Return a timestep of any form with the id of its env."""
     tree = plain_tree(step)
     values = tree if isinstance(tree, Mapping) else {name: getattr(tree, name) for name in (*_FIELDS, "env_id")}
     obs, reward, done, info = (plain_tree(values[name]) for name in _FIELDS)

@@ -13,7 +13,7 @@ from ding.rollout.rollout import Rollout
 
 
 def ongoing_state(rollout: Rollout) -> StateDict:
-    """The ongoing episodes; they share memory with the rollout.
+    """Return the ongoing episodes; they share memory with the rollout.
 
     Raises:
         EnvStateError: the env manager or an env has no state that can be saved, or steps or finished segments wait.

@@ -24,7 +24,7 @@ class VectorStep(NamedTuple):
     timesteps: TimestepBatch
 
     def take(self, positions: np.ndarray) -> "VectorStep":
-        """The rows at these positions (int64 ``[M]``, ascending)."""
+        """Return the rows at these positions (int64 ``[M]``, ascending)."""
         timesteps = self.timesteps.take(positions)
         kept = set(timesteps.env_ids.tolist())
         return VectorStep(select(self.obs, kept), select(self.output, kept), timesteps)
@@ -82,7 +82,7 @@ class Game:
 
 
 def as_policies(policy: "Mode | Sequence[Mode]") -> list[Mode]:
-    """The policies of a list or tuple of them; one policy, which may be a named tuple, alone."""
+    """Return the policies of a list or tuple of them; one policy, which may be a named tuple, alone."""
     if isinstance(policy, (list, tuple)) and not hasattr(policy, "forward"):
         return list(policy)
     return [policy]  # type: ignore[list-item]
@@ -104,7 +104,7 @@ def collect_setting(policy: Mode, name: str) -> Any:
 
 
 def select(mapping: ByEnv, env_ids: set[int]) -> ByEnv:
-    """The part of a mapping that belongs to these environments."""
+    """Return the part of a mapping that belongs to these environments."""
     if not isinstance(mapping, EnvBatch):
         return {env_id: value for env_id, value in mapping.items() if env_id in env_ids}
     positions = [i for i, env_id in enumerate(mapping.env_ids.tolist()) if env_id in env_ids]
@@ -127,12 +127,12 @@ def episode_return(info: object, env_id: int) -> Return:
 
 
 def scalar(value: Return) -> float:
-    """A Python number out of a number, an array or a tensor with one element."""
+    """Return a Python number out of a number, an array or a tensor with one element."""
     return float(value.item() if isinstance(value, (np.ndarray, torch.Tensor)) else value)  # type: ignore[arg-type]
 
 
 def own_return(value: Return, player: int) -> Return:
-    """A player's part of a return that may be one for all players."""
+    """Return a player's part of a return that may be one for all players."""
     if isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0:
         return value
     return value[player if len(value) > 1 else 0]

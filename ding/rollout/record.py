@@ -176,7 +176,7 @@ class Segments:
         self._store.clear(env_ids)
 
     def state_dict(self) -> StateDict:
-        """The growing segments; finished ones must have been taken."""
+        """Return the growing segments; finished ones must have been taken."""
         return {"samples_per_sequence": self._samples_per_sequence, **self._store.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -209,7 +209,7 @@ class Segments:
         return {_ROW: transitions}
 
     def _split(self, batch: TransitionBatch, as_rows: bool) -> list[Samples]:
-        """The segments of a batch; their columns are slices of its columns."""
+        """Return the segments of a batch; their columns are slices of its columns."""
         if not len(batch):
             return []
         bounds = itertools.pairwise([0, *np.cumsum(batch.segment_lengths()).tolist()])
@@ -308,7 +308,9 @@ class EpisodeRecord:
         return {key: getattr(self, name) for key, name in _TOTALS.items()}
 
     def state_dict(self) -> StateDict:
-        """The totals, and the finished episodes that wait to be reported. Running episodes are not part of it."""
+        """Return the totals, and the finished episodes that wait to be reported. Running episodes are not part of
+        it.
+        """
         return {**self._totals(), "episode_info": [dict(episode) for episode in self.finished]}
 
     def load_state_dict(self, state_dict: StateDict) -> None:

@@ -34,7 +34,7 @@ class StepBlocks:
         self._memory = SpareMemory(_SPARE_BYTES)
 
     def placed(self, path: str, columns: Any) -> object:
-        """A column of a step; a large array as the next rows of its block."""
+        """Return a column of a step; a large array as the next rows of its block."""
         if not _is_large(columns):
             return columns
         num_rows = len(columns)

@@ -199,8 +199,8 @@ class TrajectoryStore:
         self._begin(env_ids)
 
     def state_dict(self) -> StateDict:
-        """The growing segments, one environment after the other, with their lengths and how many of their steps the
-        segments before have (both int64 ``[env_num]``).
+        """Return the growing segments, one environment after the other, with their lengths and how many of their steps
+        the segments before have (both int64 ``[env_num]``).
         """
         counts, grown = self.counts.copy(), np.flatnonzero(self.counts)
         shared = np.array([self._shared.get(number, 0) for number in self._growing.tolist()])

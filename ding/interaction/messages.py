@@ -145,7 +145,7 @@ def dumps(value: object) -> bytes:
 
 
 def loads(body: bytes, max_depth: int = MAX_JSON_DEPTH) -> Json:
-    """The value of a JSON body.
+    """Return the value of a JSON body.
 
     Raises:
         WireError: the body is no strict JSON in UTF-8, nests deeper than ``max_depth``, or has too many values.
@@ -247,7 +247,7 @@ class ResponseValues(NamedTuple):
 
 
 def get_values_from_response(response: Any) -> ResponseValues:
-    """The values of an answer of an HTTP client, or of a Flask test client.
+    """Return the values of an answer of an HTTP client, or of a Flask test client.
 
     Raises:
         ValueError: the body is not the JSON object that the protocol asks for.

@@ -55,7 +55,7 @@ class FaultyTransport(Transport):
         return self._inner.serve(endpoint, host, port)
 
     def open(self, host: str, port: int, https: bool = False, path: str | None = None) -> Wire:
-        """A wire of the other transport, with faults."""
+        """Return a wire of the other transport, with faults."""
         return _FaultyWire(self._inner.open(host, port, https, path), self._choose)
 
 

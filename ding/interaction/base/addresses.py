@@ -7,7 +7,7 @@ from ding.interaction.config import LOCAL_HOST
 
 
 def get_host_ip() -> str:
-    """The address from which this host reaches others, or loopback where there is no route. Sends nothing."""
+    """Return the address from which this host reaches others, or loopback where there is no route. Sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # an address for documentation: only the choice of the route matters
@@ -37,7 +37,7 @@ def split_http_address(address: str, default_port: int | None = None) -> tuple[s
 
 
 def join_http_address(host: str, port: int, https: bool = False, path: str | None = None) -> str:
-    """The address of ``host`` and ``port``; an IPv6 host is put in brackets."""
+    """Return the address of ``host`` and ``port``; an IPv6 host is put in brackets."""
     name = f"[{host}]" if ":" in host and not host.startswith("[") else host
     suffix = "" if not path or path == "/" else "/" + path.strip("/")
     return f"{'https' if https else 'http'}://{name}:{port}{suffix}"

@@ -20,7 +20,7 @@ def random_token(length: int = 64) -> str:
 
 
 def translate_dict_func(functions: Mapping[str, Callable[..., Any]]) -> Callable[..., dict[str, Any]]:
-    """A function that calls each of ``functions`` with its own arguments and returns ``{name: result}``."""
+    """Return a function that calls each of ``functions`` with its own arguments and returns ``{name: result}``."""
 
     def call(*args: Any, **kwargs: Any) -> dict[str, Any]:
         return {name: function(*args, **kwargs) for name, function in functions.items()}
@@ -91,7 +91,7 @@ class Counters:
             self._counts[name] += amount
 
     def snapshot(self, cls: type[SnapshotT], **values: Any) -> SnapshotT:
-        """A dataclass ``cls`` with the counters of its fields, and ``values``."""
+        """Return a dataclass ``cls`` with the counters of its fields, and ``values``."""
         with self._lock:
             for spec in dataclasses.fields(cls):  # type: ignore[arg-type]
                 values.setdefault(spec.name, self._counts[spec.name])
@@ -114,11 +114,11 @@ class DblEvent:
         self._set(False)
 
     def is_open(self) -> bool:
-        """Whether it is open now."""
+        """Return whether it is open now."""
         return self._opened
 
     def is_close(self) -> bool:
-        """Whether it is closed now."""
+        """Return whether it is closed now."""
         return not self._opened
 
     def wait_for_open(self, timeout: float | None = None) -> bool:

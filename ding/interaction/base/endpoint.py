@@ -81,7 +81,7 @@ class ResponsibleException(Exception):
         self.status_code = int(status_code)
 
     def get_response(self) -> tuple[Response, int]:
-        """The Flask answer: response and HTTP status."""
+        """Return the Flask answer: response and HTTP status."""
         return failure_response(self.code, self.message, self.data), self.status_code
 
 

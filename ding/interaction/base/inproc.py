@@ -103,7 +103,7 @@ _default_lock = threading.Lock()
 
 
 def default_network() -> InprocTransport:
-    """The network behind ``transport='inproc'``."""
+    """Return the network behind ``transport='inproc'``."""
     global _default
     with _default_lock:
         if _default is None:

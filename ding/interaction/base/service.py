@@ -189,7 +189,7 @@ class HttpService(ControllableService):
             raise TimeoutError(f"the {type(self).__name__} has not ended within {timeout_s} s")
 
     def ping(self) -> bool:
-        """Whether the own server answers, and that it is the own one."""
+        """Return whether the own server answers, and that it is the own one."""
         host = LOCAL_HOST if self._host in _WILDCARDS else self._host
         target = (host, self.port, self._transport.https, None)
         client = self._client_to(target, self._checks.self_token, get_slave_exception_by_error, retries=0)

@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"[\x21-\x7e]{16,512}")
 
 
 def same_token(given: str, expected: str) -> bool:
-    """Whether two tokens are equal; takes the same time wherever they differ."""
+    """Return whether two tokens are equal; takes the same time wherever they differ."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape"))
 
 
@@ -49,7 +49,7 @@ def write_run_token(path: str | os.PathLike[str], token: str) -> None:
 
 
 def read_run_token(path: str | os.PathLike[str]) -> str:
-    """The token in a file.
+    """Return the token in a file.
 
     Raises:
         TokenFileError: others may read or write the file, or there is no token in it.
@@ -66,7 +66,9 @@ def read_run_token(path: str | os.PathLike[str]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host`` is an address that only this machine reaches. Of names, only ``localhost`` is taken for one."""
+    """Return whether ``host`` is an address that only this machine reaches. Of names, only ``localhost`` is taken for
+    one.
+    """
     if host.lower() == "localhost":
         return True
     try:

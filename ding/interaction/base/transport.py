@@ -74,7 +74,7 @@ class Transport(ABC):
 
     @abstractmethod
     def open(self, host: str, port: int, https: bool = False, path: str | None = None) -> Wire:
-        """A wire to an address; does not connect yet."""
+        """Return a wire to an address; does not connect yet."""
 
 
 class Client:

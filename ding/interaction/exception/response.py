@@ -17,7 +17,7 @@ class ErrorWithResponse(Protocol):
 
 
 def values_of(error: ErrorWithResponse | ResponseValues) -> ResponseValues:
-    """The values of the answer behind an error.
+    """Return the values of the answer behind an error.
 
     Raises:
         ValueError: the error carries no response, or one that is no answer of the protocol.
@@ -75,7 +75,9 @@ class ResponseException(InteractionError):
 
 
 def exception_of(error: ErrorWithResponse | ResponseValues, *sides: type[ResponseException]) -> ResponseException:
-    """The exception for an error answer: the class of its code on the first side that knows it, or the first side."""
+    """Return the exception for an error answer: the class of its code on the first side that knows it, or the first
+    side.
+    """
     values = values_of(error)
     found = (side._by_code.get(values.code) for side in sides)
     return next((cls for cls in found if cls is not None), sides[0])(values)
@@ -228,7 +230,7 @@ class MasterTaskDataInvalid(MasterResponseException, code=MasterErrorCode.TASK_D
 
 
 def get_master_exception_class_by_error_code(error_code: int) -> type[ResponseException]:
-    """The exception class for a code of a master.
+    """Return the exception class for a code of a master.
 
     Raises:
         KeyError: no exception has this code.
@@ -237,7 +239,7 @@ def get_master_exception_class_by_error_code(error_code: int) -> type[ResponseEx
 
 
 def get_master_exception_by_error(error: ErrorWithResponse | ResponseValues) -> ResponseException:
-    """The exception for an error answer of a master, by the code in it."""
+    """Return the exception for an error answer of a master, by the code in it."""
     return exception_of(error, MasterResponseException, ProtocolResponseException)
 
 
@@ -322,7 +324,7 @@ class SlaveTaskRefused(SlaveResponseException, code=SlaveErrorCode.TASK_REFUSED)
 
 
 def get_slave_exception_class_by_error_code(error_code: int) -> type[ResponseException]:
-    """The exception class for a code of a slave.
+    """Return the exception class for a code of a slave.
 
     Raises:
         KeyError: no exception has this code.
@@ -331,5 +333,5 @@ def get_slave_exception_class_by_error_code(error_code: int) -> type[ResponseExc
 
 
 def get_slave_exception_by_error(error: ErrorWithResponse | ResponseValues) -> ResponseException:
-    """The exception for an error answer of a slave, by the code in it."""
+    """Return the exception for an error answer of a slave, by the code in it."""
     return exception_of(error, SlaveResponseException, ProtocolResponseException)

@@ -47,7 +47,7 @@ class CallbackThread:
             log.exception("a callback failed")
 
     def is_current(self) -> bool:
-        """Whether the calling thread is this one."""
+        """Return whether the calling thread is this one."""
         return threading.current_thread() is self._thread
 
     def close(self, timeout_s: float) -> None:
@@ -150,17 +150,17 @@ class Registry:
         return True
 
     def by_token(self, token: str) -> Connection | None:
-        """The connection of a token."""
+        """Return the connection of a token."""
         with self._lock:
             return self._by_token.get(_key(token))
 
     def by_name(self, name: str) -> Connection | None:
-        """The connection that stands under a name."""
+        """Return the connection that stands under a name."""
         with self._lock:
             return self._by_name.get(name)
 
     def standing(self) -> list[Connection]:
-        """All connections that stand."""
+        """Return all connections that stand."""
         with self._lock:
             return list(self._by_name.values())
 
@@ -202,7 +202,7 @@ class Registry:
             return True
 
     def _is_out(self, name: str, incarnation: str | None) -> bool:
-        """Whether a process is fenced, or a newer one is in its place. The lock must be held."""
+        """Return whether a process is fenced, or a newer one is in its place. The lock must be held."""
         return incarnation in self._fenced.get(name, ()) or incarnation in self._succeeded.get(name, ())
 
     def _free_name(self, connection: Connection) -> None:

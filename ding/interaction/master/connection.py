@@ -385,7 +385,7 @@ class Connection(ControllableContext):
                 log.debug("%s was lost while it was closed", self.name)
 
     def new_task(self, data: object, *, task_id: str | None = None, deadline_s: float | None = None) -> Task:
-        """A task for the slave; ``start`` sends it.
+        """Return a task for the slave; ``start`` sends it.
 
         Args:
             data: any JSON value, usually ``{"name": ..., ...}``.
@@ -445,7 +445,7 @@ class Connection(ControllableContext):
             self._finished.popitem(last=False)
 
     def take_result(self, task_id: str) -> Task | None:
-        """The task that a result is for, or None for one that is over or was never sent; counts those."""
+        """Return the task that a result is for, or None for one that is over or was never sent; counts those."""
         with self._lock:
             task = self._tasks.pop(task_id, None)
             if task is not None:
@@ -456,7 +456,7 @@ class Connection(ControllableContext):
         return None
 
     def take_due(self, now: float) -> list[Task]:
-        """The tasks whose deadline has passed; they are over for this connection."""
+        """Return the tasks whose deadline has passed; they are over for this connection."""
         with self._lock:
             due = [task for task in self._tasks.values() if task.due is not None and task.due <= now]
             for task in due:
@@ -490,7 +490,7 @@ class Connection(ControllableContext):
             log.info("%s did not take the disconnection: %s", self.name, error)
 
     def in_callback(self) -> bool:
-        """Whether the calling thread is that of the callbacks."""
+        """Return whether the calling thread is that of the callbacks."""
         return self._registry.callbacks.is_current()
 
     def call_back(self, function: Callable[..., Any], *args: Any) -> None:

@@ -140,7 +140,7 @@ class Master(ConnectionHooks, HttpService):
     def new_connection(
         self, name: str, host: str, port: int | None = None, https: bool = False, *, incarnation: str | None = None
     ) -> Connection:
-        """A connection to the slave at ``host`` and ``port`` (default 7236); ``connect`` makes it.
+        """Return a connection to the slave at ``host`` and ``port`` (default 7236); ``connect`` makes it.
 
         Args:
             incarnation: connect to this process only, as announced to ``_enrolled``; None: to whatever answers there.
@@ -202,7 +202,7 @@ class Master(ConnectionHooks, HttpService):
                 self._callbacks.put(task.expire())
 
     def statistics(self) -> MasterStatistics:
-        """A snapshot of the counters."""
+        """Return a snapshot of the counters."""
         return self._counters.snapshot(MasterStatistics, connections=len(self._registry.standing()))
 
     def _status(self) -> object:

@@ -145,5 +145,5 @@ class Announcer:
 
 
 def _is_passing(error: ResponseException) -> bool:
-    """Whether the same request may be answered well later."""
+    """Return whether the same request may be answered well later."""
     return isinstance(error, MasterSystemShuttingDown) or error.status_code in (408, 429) or error.status_code >= 500

@@ -72,12 +72,12 @@ class TaskSlots:
             return len(self._running)
 
     def has_free(self) -> bool:
-        """Whether another task would be taken now: a slot is free."""
+        """Return whether another task would be taken now: a slot is free."""
         with self._lock:
             return not self._closed and len(self._running) < self._limit
 
     def seen(self, task_id: str) -> bool:
-        """Whether the id was taken before."""
+        """Return whether the id was taken before."""
         with self._lock:
             return task_id in self._running or task_id in self._done
 

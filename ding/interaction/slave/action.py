@@ -54,7 +54,7 @@ class TaskFail(InteractionError):
 
 
 def failure_report(error: BaseException) -> dict[str, Any]:
-    """A failure as JSON: ``{"message", "exception": {"type", "message", "traceback"}}``."""
+    """Return a failure as JSON: ``{"message", "exception": {"type", "message", "traceback"}}``."""
     return {
         "message": f"{type(error).__name__}: {error}",
         "exception": {

@@ -172,7 +172,7 @@ class Slave(HttpService):
         return None if self._announcer is None else self._announcer.error
 
     def statistics(self) -> SlaveStatistics:
-        """A snapshot of the counters."""
+        """Return a snapshot of the counters."""
         enrolments = 0 if self._announcer is None else self._announcer.count
         return self._counters.snapshot(
             SlaveStatistics, connected=self.is_connected, tasks_running=self._slots.running, enrolments=enrolments
@@ -384,7 +384,7 @@ def _error(code: int, message: str, status: int, data: object = None) -> Respons
 
 
 def _names_imports(value: object) -> bool:
-    """Whether ``import_names`` with something in it stands anywhere in a message."""
+    """Return whether ``import_names`` with something in it stands anywhere in a message."""
     stack = [value]
     while stack:
         node = stack.pop()

@@ -92,7 +92,7 @@ class BaseLeague(Configurable, ABC):
         self.payoff.add_player(player)
 
     def get_player_by_id(self, player_id: str) -> Player:
-        """A player.
+        """Return a player.
 
         Raises:
             KeyError: there is none of this id.
@@ -197,7 +197,9 @@ class BaseLeague(Configurable, ABC):
         return player
 
     def player_rank(self, string: bool = False) -> dict[str, float] | str:
-        """The skill that each player has almost surely (``rating.exposure``), by id, or a table of them as text."""
+        """Return the skill that each player has almost surely (``rating.exposure``), by id, or a table of them as
+        text.
+        """
         players = [*self.active_players, *self.historical_players]
         rank = {player.player_id: player.rating.exposure for player in players}
         if not string:
@@ -251,7 +253,7 @@ def _row(one: HistoricalPlayer) -> list[Any]:
 
 
 def create_league(cfg: Mapping[str, Any], *args: Any) -> BaseLeague:
-    """The league that ``cfg.league_type`` names, after importing ``cfg.import_names``.
+    """Return the league that ``cfg.league_type`` names, after importing ``cfg.import_names``.
 
     Raises:
         KeyError: no such type.

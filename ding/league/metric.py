@@ -210,7 +210,7 @@ def _shrunk(variance: float, c: float, w: float) -> float:
 
 
 def _corrections(t: float, margin: float, draw: bool) -> tuple[float, float]:
-    """The additive and multiplicative corrections of mean and variance (v and w of the paper)."""
+    """Return the additive and multiplicative corrections of mean and variance (v and w of the paper)."""
     if not draw:
         x = t - margin
         v = _pdf(x) / max(_cdf(x), 1e-300) if x > -30 else -x

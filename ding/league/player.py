@@ -95,7 +95,7 @@ class ActivePlayer(Player):
         self._eval_opponent_index = 0
 
     def is_trained_enough(self, select_fn: Callable[[Player], bool] | None = None) -> bool:
-        """Whether a snapshot is due: after two phases, or after one if it beats all it is compared with."""
+        """Return whether a snapshot is due: after two phases, or after one if it beats all it is compared with."""
         passed = self.total_agent_step - self._last_enough_step
         phases = 2 if passed >= 2 * self._one_phase_step else int(passed >= self._one_phase_step)
         due = phases == 2 or (phases == 1 and self._beats_all(self._get_players(select_fn or _is_historical)))
@@ -104,11 +104,11 @@ class ActivePlayer(Player):
         return due
 
     def _beats_all(self, rivals: list[Player]) -> bool:
-        """Whether the win rate against each of these is above ``strong_win_rate``; False against nobody."""
+        """Return whether the win rate against each of these is above ``strong_win_rate``; False against nobody."""
         return bool(rivals) and min(self._win_rates(rivals)) > self._strong_win_rate
 
     def snapshot(self, metric_env: LeagueMetricEnv) -> HistoricalPlayer:
-        """A historical player with the current weights; the caller copies the weights to its checkpoint path."""
+        """Return a historical player with the current weights; the caller copies the weights to its checkpoint path."""
         head = self.checkpoint_path.removesuffix(".pth")
         return HistoricalPlayer(
             self._cfg,
@@ -152,7 +152,7 @@ class ActivePlayer(Player):
         return rates
 
     def _pfsp_branch(self) -> Player:
-        """A historical player; itself if there is none."""
+        """Return a historical player; itself if there is none."""
         return self._prioritised(self._get_players(_is_historical), "squared") or self
 
     def _prioritised(self, rivals: list[Player], weighting: str) -> Player | None:
@@ -191,7 +191,7 @@ def eval_opponents(player_cfg: Mapping[str, Any]) -> list[str]:
 
 
 def create_player(cfg: Mapping[str, Any], player_type: str, *args: Any, **kwargs: Any) -> Player:
-    """The player that is registered as ``player_type``, after importing ``cfg.import_names``.
+    """Return the player that is registered as ``player_type``, after importing ``cfg.import_names``.
 
     Raises:
         KeyError: no such type.

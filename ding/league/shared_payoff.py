@@ -136,7 +136,7 @@ def game_result(lead: float) -> str:
 
 
 def create_payoff(cfg: Mapping[str, Any]) -> BattleSharedPayoff:
-    """The payoff that ``cfg['type']`` names; only ``battle`` is known.
+    """Return the payoff that ``cfg['type']`` names; only ``battle`` is known.
 
     Raises:
         KeyError: another type.
@@ -147,6 +147,6 @@ def create_payoff(cfg: Mapping[str, Any]) -> BattleSharedPayoff:
 
 
 def _ids(players: Any) -> list[str]:
-    """The ids of one or several players, or of their ids."""
+    """Return the ids of one or several players, or of their ids."""
     several: Sequence[Any] = players if isinstance(players, (list, tuple)) else [players]
     return [one if isinstance(one, str) else one.player_id for one in several]

@@ -75,7 +75,7 @@ class MainExploiter(_LeaguePlayer):
         return self._prioritised(self._history_of([main.player_id]), "variance") or main
 
     def is_trained_enough(self, select_fn: Callable[[Player], bool] | None = None) -> bool:
-        """Whether a snapshot is due: after two phases, or after one if it beats all main players."""
+        """Return whether a snapshot is due: after two phases, or after one if it beats all main players."""
         return super().is_trained_enough(select_fn or (lambda player: isinstance(player, MainPlayer)))
 
     def mutate(self, info: Mapping[str, Any]) -> str | None:

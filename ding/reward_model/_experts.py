@@ -7,7 +7,8 @@ from ding.utils.data.dataset import NaiveRLDataset
 
 
 def read_demonstrations(path: str, max_count: int | None = None) -> TransitionBatch:
-    """The transitions of a file that ``collect_demo_data`` wrote; ``max_count`` of them at random when there are more.
+    """Return the transitions of a file that ``collect_demo_data`` wrote; ``max_count`` of them at random when there
+    are more.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -19,7 +19,7 @@ _NORMS = ("batch", "running")
 
 
 def encoder_of(obs_shape: Any, hidden_size_list: list[int]) -> nn.Module:
-    """An encoder of vectors or images to ``hidden_size_list[-1]`` features.
+    """Return an encoder of vectors or images to ``hidden_size_list[-1]`` features.
 
     Raises:
         KeyError: observations of another number of axes.
@@ -47,7 +47,7 @@ class PooledRewardModel(LearnedRewardModel):
 
     @abstractmethod
     def _loss(self, *rows: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The loss on rows of the pool, 0-d, and the values to log."""
+        """Return the loss on rows of the pool, 0-d, and the values to log."""
 
     def train(self) -> None:
         """``update_per_collect`` steps on rows drawn at random; none without rows."""
@@ -80,7 +80,7 @@ class PooledRewardModel(LearnedRewardModel):
                 value.load_state_dict(state_dict["statistics"][key])
 
     def collected_state(self) -> StateDict:
-        """The rows of the pool."""
+        """Return the rows of the pool."""
         return self._pool.state_dict()
 
     def load_collected_state(self, state_dict: StateDict) -> None:
@@ -111,7 +111,7 @@ class IntrinsicRewardModel(PooledRewardModel):
             raise AssertionError("reward_model.intrinsic_reward_weight: expected a number to add novelty by, got None")
 
     def _rewarded(self, data: Samples, novelty: torch.Tensor) -> Samples:
-        """The samples with what their novelty, ``[N]``, is worth."""
+        """Return the samples with what their novelty, ``[N]``, is worth."""
         cfg, novelty = self.cfg, novelty.detach().float()
         if cfg.get("intrinsic_reward_norm", "batch") == "running":
             self._novelty_statistics.update(novelty)

@@ -9,7 +9,7 @@ from ding.data.roles import Samples, StateDict
 
 
 def field(data: Samples, name: str, device: str = "cpu") -> torch.Tensor:
-    """A field of N samples as a tensor ``[N, ...]``."""
+    """Return a field of N samples as a tensor ``[N, ...]``."""
     if isinstance(data, TransitionBatch):
         return torch.as_tensor(data.columns[name]).to(device)
     return torch.stack([torch.as_tensor(sample[name]) for sample in data]).to(device)
@@ -22,7 +22,7 @@ def obs_action(data: Samples, device: str = "cpu") -> torch.Tensor:
 
 
 def with_rewards(data: Samples, reward_of: Callable[[torch.Tensor], torch.Tensor], **fields: torch.Tensor) -> Samples:
-    """The samples with other rewards and further fields; what was given stays as it is.
+    """Return the samples with other rewards and further fields; what was given stays as it is.
 
     Args:
         reward_of: the rewards as they are ``[N, n]`` to new ones, of any device: the n rewards of a sample with n-step
@@ -59,13 +59,13 @@ class Pool:
         self._parts.clear()
 
     def rows(self) -> tuple[torch.Tensor, ...]:
-        """All rows."""
+        """Return all rows."""
         if len(self._parts) > 1:
             self._parts = [tuple(torch.cat(column) for column in zip(*self._parts))]
         return self._parts[0]
 
     def state_dict(self) -> StateDict:
-        """All rows."""
+        """Return all rows."""
         return {"rows": list(self.rows()) if len(self) else []}
 
     def load_state_dict(self, state_dict: StateDict) -> None:

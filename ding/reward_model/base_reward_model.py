@@ -44,7 +44,7 @@ class BaseRewardModel(ABC):
 
     @classmethod
     def default_config(cls) -> EasyDict:
-        """A fresh copy of the defaults, plus ``cfg_type``."""
+        """Return a fresh copy of the defaults, plus ``cfg_type``."""
         return EasyDict({**copy.deepcopy(cls.config), "cfg_type": cls.__name__ + "Dict"})
 
     @abstractmethod
@@ -68,7 +68,7 @@ class BaseRewardModel(ABC):
         return
 
     def state_dict(self) -> StateDict:
-        """All that was learned."""
+        """Return all that was learned."""
         return {}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -87,8 +87,8 @@ class BaseRewardModel(ABC):
         return
 
     def run_state(self) -> StateDict:
-        """All that a run needs to go on as if it had not been interrupted: what was learned, what was collected, and
-        where the curves in tensorboard end. What is missing is logged once.
+        """Return all that a run needs to go on as if it had not been interrupted: what was learned, what was collected,
+        and where the curves in tensorboard end. What is missing is logged once.
         """
         collected = self.collected_state()
         missing = ["state_dict"] if type(self).state_dict is BaseRewardModel.state_dict else []
@@ -133,7 +133,7 @@ class BaseRewardModel(ABC):
 
 
 def checkpoint_path(exp_name: str, name: str) -> str:
-    """The file of a reward model's state in an experiment folder."""
+    """Return the file of a reward model's state in an experiment folder."""
     return os.path.join(exp_name, "reward_model", "ckpt", f"ckpt_{name}.pth.tar")
 
 
@@ -156,7 +156,7 @@ def create_reward_model(cfg: Mapping[str, Any], device: str = "cpu", tb_logger: 
 
 
 def get_reward_model_cls(cfg: Mapping[str, Any]) -> type:
-    """The class that is registered as ``cfg.type``, after importing ``cfg.import_names``.
+    """Return the class that is registered as ``cfg.type``, after importing ``cfg.import_names``.
 
     Raises:
         KeyError: the type is missing or not registered.

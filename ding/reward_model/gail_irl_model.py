@@ -169,7 +169,7 @@ class GailRewardModel(LearnedRewardModel):
         return list(self._own.rows()[0]) if len(self._own) else []
 
     def estimate(self, data: Samples) -> Samples:
-        """The samples with ``-log D`` as reward."""
+        """Return the samples with ``-log D`` as reward."""
         with torch.no_grad():
             chance = self.reward_model(self._pairs(data).to(self.device))
         reward = -(chance + _EPS).log().cpu()
@@ -181,7 +181,7 @@ class GailRewardModel(LearnedRewardModel):
         return obs_action(data)
 
     def collected_state(self) -> StateDict:
-        """The agent's steps, and the number of updates; the expert's steps are read from their file."""
+        """Return the agent's steps, and the number of updates; the expert's steps are read from their file."""
         return {"own": self._own.state_dict(), "train_iter": self.train_iter}
 
     def load_collected_state(self, state_dict: StateDict) -> None:

@@ -100,7 +100,7 @@ class GuidedCostRewardModel(LearnedRewardModel):
         return output
 
     def estimate(self, data: Samples) -> Samples:
-        """The samples with their negative cost as reward; a list is changed in place and returned."""
+        """Return the samples with their negative cost as reward; a list is changed in place and returned."""
         with torch.no_grad():
             reward = -self.reward_model(obs_action(data, self.device)).cpu()
         if isinstance(data, TransitionBatch):

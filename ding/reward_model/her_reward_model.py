@@ -104,7 +104,7 @@ def is_achieved(achieved: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
 
 
 def _of_each(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of single values as one of batches."""
+    """Return a function of single values as one of batches."""
 
     def of_batch(*batches: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
         results = [function(*values) for values in zip(*batches)]

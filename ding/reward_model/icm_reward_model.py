@@ -97,7 +97,7 @@ class ICMRewardModel(IntrinsicRewardModel):
         return loss, {"action_accuracy": accuracy, **losses}
 
     def estimate(self, data: Samples) -> Samples:
-        """The samples with the squared error of their next features, scaled and mixed as the config says."""
+        """Return the samples with the squared error of their next features, scaled and mixed as the config says."""
         with torch.no_grad():
             real, predicted, _ = self.reward_model(*_step(data, self.device))
         return self._rewarded(data, (predicted - real).square().mean(1))

@@ -75,7 +75,7 @@ class RndNGURewardModel(_SequenceModel):
         return loss, {"loss": loss}
 
     def estimate(self, data: Samples) -> torch.Tensor:
-        """The novelty of each step of B sequences, flat: float32 ``[B * T]``.
+        """Return the novelty of each step of B sequences, flat: float32 ``[B * T]``.
 
         It is ``1 + (m - mean) / deviation`` of the error ``m``, with running statistics over the real steps.
         """
@@ -147,7 +147,8 @@ class EpisodicNGURewardModel(_SequenceModel):
         return loss, {"loss": loss}
 
     def estimate(self, data: Samples) -> torch.Tensor:
-        """The novelty of each step of B sequences, flat and scaled to 0..1 within the batch: float32 ``[B * T]``.
+        """Return the novelty of each step of B sequences, flat and scaled to 0..1 within the batch: float32 ``[B *
+        T]``.
 
         It is 0 for the first ten steps and those that fill a sequence up, else the inverse of the similarity to the ten
         nearest of the steps before; 0 for a state that is too familiar.
@@ -260,7 +261,7 @@ class NGURewardModels(BaseRewardModel):
         return self._episodic.fusion_reward(batch, life, episode, self._nstep, self._collector_env_num)[0]
 
     def state_dict(self) -> StateDict:
-        """The states of both."""
+        """Return the states of both."""
         return {name: model.state_dict() for name, model in self.models.items()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:

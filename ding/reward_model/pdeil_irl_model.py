@@ -86,7 +86,9 @@ class PdeilRewardModel(BaseRewardModel):
             self._policy = _Normal(self._states.rows()[0])
 
     def estimate(self, data: Samples) -> Samples:
-        """The samples with their rewards; zeros before the first training, and where no state is likely at all."""
+        """Return the samples with their rewards; zeros before the first training, and where no state is likely at
+        all.
+        """
         reward = torch.zeros(len(data), 1)
         if self._policy is not None:
             obs, alpha = _obs(data), self.cfg.alpha
@@ -110,7 +112,7 @@ class PdeilRewardModel(BaseRewardModel):
         return output
 
     def state_dict(self) -> StateDict:
-        """The density of the agent's states; the expert's come from its data."""
+        """Return the density of the agent's states; the expert's come from its data."""
         return {} if self._policy is None else {"mean": self._policy.mean, "covariance": self._policy.covariance}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -120,7 +122,9 @@ class PdeilRewardModel(BaseRewardModel):
             self._policy.mean, self._policy.covariance = state_dict["mean"], state_dict["covariance"]
 
     def collected_state(self) -> StateDict:
-        """The agent's states, and the classifier of the expert's actions, whose training drew steps at random."""
+        """Return the agent's states, and the classifier of the expert's actions, whose training drew steps at
+        random.
+        """
         classifier = None if self._classifier is None else self._classifier.state_dict()
         return {"states": self._states.state_dict(), "classifier": classifier}
 
@@ -136,7 +140,7 @@ def _obs(data: Samples) -> torch.Tensor:
 
 
 def _classifier(obs: torch.Tensor, action: torch.Tensor) -> nn.Module:
-    """A network from observations to logits of actions, trained on the pairs."""
+    """Return a network from observations to logits of actions, trained on the pairs."""
     count = int(action.max()) + 1
     network = nn.Sequential(nn.Linear(obs.shape[1], _HIDDEN), nn.Tanh(), nn.Linear(_HIDDEN, count))
     optimizer = Adam(network.parameters(), lr=1e-2)

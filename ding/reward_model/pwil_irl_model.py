@@ -75,13 +75,13 @@ class PwilRewardModel(BaseRewardModel):
             self.reward_table[_key(obs[row], action[row])] = cfg.alpha * math.exp(factor * cost)
 
     def estimate(self, data: Samples) -> Samples:
-        """The samples with the rewards of the table, zero for those that are not in it."""
+        """Return the samples with the rewards of the table, zero for those that are not in it."""
         found = [self.reward_table.get(_key(obs, action), 0.0) for obs, action in zip(*_step(data))]
         reward = torch.tensor(found, dtype=torch.float32).unsqueeze(1)
         return with_rewards(data, lambda old: reward.expand_as(old).clone())
 
     def state_dict(self) -> StateDict:
-        """The table, as one tensor of keys and one of rewards."""
+        """Return the table, as one tensor of keys and one of rewards."""
         keys = [torch.frombuffer(bytearray(key), dtype=torch.uint8) for key in self.reward_table]
         rewards = torch.tensor(list(self.reward_table.values()), dtype=torch.float64)
         return {"keys": torch.stack(keys) if keys else torch.empty(0, 0, dtype=torch.uint8), "rewards": rewards}

@@ -88,7 +88,7 @@ class RedRewardModel(BaseRewardModel):
             self.log("red_reward", loss=loss.detach())
 
     def estimate(self, data: Samples) -> Samples:
-        """The samples with ``exp(-sigma error^2)`` as reward."""
+        """Return the samples with ``exp(-sigma error^2)`` as reward."""
         pairs = obs_action(data, self.device)
         with torch.no_grad():
             error = (self.online_net(pairs) - self.target_net(pairs)).square().mean(1, keepdim=True)

@@ -15,7 +15,7 @@ from ding.utils import REWARD_MODEL_REGISTRY, RunningMeanStd
 
 
 def collect_states(data: Samples) -> list[torch.Tensor]:
-    """The observations of samples."""
+    """Return the observations of samples."""
     return list(field(data, "obs"))
 
 
@@ -85,7 +85,9 @@ class RndRewardModel(IntrinsicRewardModel):
         return loss, {"loss": loss}
 
     def estimate(self, data: Samples) -> Samples:
-        """The samples with the squared error of their observations' features, scaled and mixed as the config says."""
+        """Return the samples with the squared error of their observations' features, scaled and mixed as the config
+        says.
+        """
         with torch.no_grad():
             predicted, target = self.reward_model(self._normed(field(data, "obs", self.device).float()))
         return self._rewarded(data, (predicted - target).square().mean(1))

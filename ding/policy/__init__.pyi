@@ -85,6 +85,7 @@ from ding.policy.command_mode_policy_instance import STEVESACCommandModePolicy a
 from ding.policy.command_mode_policy_instance import TD3BCCommandModePolicy as TD3BCCommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3CommandModePolicy as TD3CommandModePolicy
 from ding.policy.command_mode_policy_instance import TD3VAECommandModePolicy as TD3VAECommandModePolicy
+from ding.policy.command_mode_policy_instance import TDMPC2CommandModePolicy as TDMPC2CommandModePolicy
 from ding.policy.command_mode_policy_instance import TQCCommandModePolicy as TQCCommandModePolicy
 from ding.policy.command_mode_policy_instance import TRPOCommandModePolicy as TRPOCommandModePolicy
 from ding.policy.command_mode_policy_instance import WQMIXCommandModePolicy as WQMIXCommandModePolicy
@@ -164,6 +165,7 @@ from ding.policy.sqn import SQNPolicy as SQNPolicy
 from ding.policy.td3 import TD3Policy as TD3Policy
 from ding.policy.td3_bc import TD3BCPolicy as TD3BCPolicy
 from ding.policy.td3_vae import TD3VAEPolicy as TD3VAEPolicy
+from ding.policy.tdmpc2 import TDMPC2Policy as TDMPC2Policy
 from ding.policy.tqc import TQCPolicy as TQCPolicy
 from ding.policy.trpo import TRPOPolicy as TRPOPolicy
 from ding.policy.wqmix import WQMIXPolicy as WQMIXPolicy

@@ -70,6 +70,7 @@ from ding.policy.sqn import SQNPolicy
 from ding.policy.td3 import TD3Policy
 from ding.policy.td3_bc import TD3BCPolicy
 from ding.policy.td3_vae import TD3VAEPolicy
+from ding.policy.tdmpc2 import TDMPC2Policy
 from ding.policy.tqc import TQCPolicy
 from ding.policy.trpo import TRPOPolicy
 from ding.policy.wqmix import WQMIXPolicy
@@ -96,6 +97,7 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "td3_bc_command": ("TD3BCCommandModePolicy", TD3BCPolicy),
         "bcq_command": ("BCQCommandModelPolicy", BCQPolicy),
         "dreamer_command": ("DREAMERCommandModePolicy", DREAMERPolicy),
+        "tdmpc2_command": ("TDMPC2CommandModePolicy", TDMPC2Policy),
         "mbsac_command": ("MBSACCommandModePolicy", MBSACPolicy),
         "stevesac_command": ("STEVESACCommandModePolicy", STEVESACPolicy),
         "edac_command": ("EDACCommandModelPolicy", EDACPolicy),

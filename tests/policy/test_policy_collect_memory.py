@@ -5,7 +5,7 @@ import torch
 
 from ding.data import EnvBatch
 from ding.data.safe_file import read_tree, write_tree
-from ding.policy import DDPGPolicy, DQNPolicy, NGUPolicy, R2D2Policy
+from ding.policy import DDPGPolicy, DQNPolicy, NGUPolicy, R2D2Policy, TDMPC2Policy
 from ding.policy.collect_memory import collect_memory, set_collect_memory
 from ding.policy.errors import PolicyAttributeError
 from ding.rl_utils.exploration import OUNoise
@@ -35,6 +35,7 @@ def acted(one, **kwargs) -> list[torch.Tensor]:
         (R2D2Policy, {}, {"eps": 0.0}),
         (NGUPolicy, {"model": {"collector_env_num": 2}}, {"eps": 0.0, "beta": True}),
         (DDPGPolicy, {"model": {"action_shape": 2}, "action_space": "continuous"}, {}),
+        (TDMPC2Policy, {"plan": {"num_samples": 16, "num_elites": 4, "num_policy_trajectories": 2}}, {}),
     ],
 )
 def test_another_policy_remembers_the_same(cls, changes, kwargs, tmp_path) -> None:

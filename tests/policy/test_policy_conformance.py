@@ -63,6 +63,7 @@ from ding.policy import (
     SQNPolicy,
     TD3BCPolicy,
     TD3Policy,
+    TDMPC2Policy,
     TQCPolicy,
     TRPOPolicy,
     XQLPolicy,
@@ -104,6 +105,10 @@ MEMORY = {
 GTRXL = {**{key: value for key, value in R2D2.items() if key != "learn_unroll_len"}, "unroll_len": 5, "seq_len": 3}
 # Two agents, each of which sees half of an observation.
 AGENTS = {"agent_num": 2, "agent_obs_shape": 2, "global_obs_shape": 4}
+TDMPC2 = {
+    "plan": {"iterations": 2, "num_samples": 12, "num_elites": 4, "num_policy_trajectories": 3},
+    "model": {"latent_size": 16, "hidden_size": 16, "encoder_hidden_size": 16, "num_buckets": 21, "dropout": 0.1},
+}
 SIZES = {"dyn_stoch": STOCH, "dyn_deter": DETER, "dyn_discrete": DISCRETE, "units": 8}
 DREAMER = {"imag_horizon": 3, "collect": {"collect_dyn_sample": False}}
 CASES = {
@@ -210,6 +215,7 @@ CASES = {
     "discrete-sac": (DiscreteSACPolicy, {}, {"eps": 0.4}),
     "pdqn": (PDQNPolicy, {"nstep": 3, **MIXED}, {"eps": 0.4}),
     "a2c-continuous": (A2CPolicy, CONTINUOUS, {}),
+    "tdmpc2": (TDMPC2Policy, TDMPC2, {}),
     "dreamer": (DREAMERPolicy, {**DREAMER, "model": {**SIZES, "actor_dist": "onehot"}}, {}),
     "dreamer-continuous": (DREAMERPolicy, {**DREAMER, "model": SIZES}, {}),
 }
@@ -436,7 +442,7 @@ def test_networks_of_the_library_take_integers_and_bools(case, monkeypatch):
 
 SETTINGS = (
     *("dqn", "c51", "fqf", "sqn", "r2d2", "ppo", "ppo-lstm", "ppo-offpolicy", "ppo-pg", "pg", "impala", "acer", "a2c"),
-    *("d4pg", "td3", "sac", "discrete-sac", "pdqn", "bc", "maddpg", "masac"),
+    *("d4pg", "td3", "sac", "discrete-sac", "pdqn", "bc", "maddpg", "masac", "tdmpc2"),
 )
 
 
@@ -501,7 +507,7 @@ COMPILED = (
     *("ppo", "ppo-stored-adv", "ppo-continuous", "ppo-hybrid", "ppo-multi-discrete", "a2c", "a2c-continuous"),
     *("r2d2", "r2d3", "sac-simba", "tqc", "redq", "droq", "crossq", "pqn"),
     *("ppo-lstm", "ppo-gru-continuous", "ppo-rpo", "trpo"),
-    *("rlpd", "rebrac", "xql", "cal-ql", "maddpg", "masac", "mappo"),
+    *("rlpd", "rebrac", "xql", "cal-ql", "maddpg", "masac", "mappo", "tdmpc2"),
 )
 
 
@@ -557,7 +563,7 @@ def compiler_cache(tmp_path_factory):
     "case",
     [
         *("dqn", "c51", "qrdqn", "iqn", "r2d2", "ppo", "a2c", "ddpg", "td3", "sac", "discrete-sac", "cql", "td3-bc"),
-        *("tqc", "redq", "droq", "crossq", "sac-simba", "rebrac", "xql", "cal-ql", "maddpg", "masac"),
+        *("tqc", "redq", "droq", "crossq", "sac-simba", "rebrac", "xql", "cal-ql", "maddpg", "masac", "tdmpc2"),
     ],
 )
 def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again(case, compiler_cache):

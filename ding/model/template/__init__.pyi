@@ -66,6 +66,7 @@ from ding.model.template.recurrent_vac import RecurrentVAC as RecurrentVAC
 from ding.model.template.simba_qac import SimbaBlock as SimbaBlock
 from ding.model.template.simba_qac import SimbaQAC as SimbaQAC
 from ding.model.template.sqn import SQN as SQN
+from ding.model.template.tdmpc2 import TDMPC2 as TDMPC2
 from ding.model.template.vac import VAC as VAC
 from ding.model.template.vae import VanillaVAE as VanillaVAE
 from ding.model.template.wqmix import MixerStar as MixerStar

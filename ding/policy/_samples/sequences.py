@@ -1,6 +1,7 @@
 """Learning from sequences of steps that somewhat older policies collected."""
 
 from abc import abstractmethod
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,17 +40,10 @@ class SequencePolicy(StochasticPolicy):
             done`` and ``null`` (1.0: a step that only fills the sequence up) ``[T, B]``. With ``reference_numerics``
             there is no ``null``.
         """
-        batch = super()._learn_batch(sequence_batch(data), weighted)
-        shape = batch["done"].shape
-        flat = {"reward", "null"} | ({"action"} if batch["action"].dtype is torch.int64 else set())
-        for key in flat & batch.keys():
-            batch[key] = batch[key].reshape(shape)
-        if self._reference_numerics:
-            batch.pop("null", None)
-        elif "null" in batch:
-            batch["null"] = batch["null"].float()
-        batch["obs"] = _joined(batch["obs"], batch.pop("next_obs"))
-        return {key: map_nested(lambda x: x.transpose(0, 1), batch[key]) for key in batch.keys() & _FIELDS}
+        return time_first(
+            super()._learn_batch(sequence_batch(data), weighted),
+            _FIELDS - {"null"} if self._reference_numerics else _FIELDS,
+        )
 
     def _init_collect(self) -> None:
         self._unroll_len = self._steps_of_sample()
@@ -61,13 +55,39 @@ class SequencePolicy(StochasticPolicy):
     def _get_train_sample(self, transitions: Samples) -> Samples:
         """Sequences of ``unroll_len`` steps: each field ``[T, ...]``; ``null``: whether a step only fills it up."""
         batch = marked_real(TransitionBatch.of(transitions))
-        filling = None
-        if not self._reference_numerics:
-            # The first one holds the observation after the last step, whose value is bootstrapped.
-            last = batch[np.cumsum(batch.segment_lengths()) - 1]
-            ended = np.ones(len(last), dtype=np.bool_)
-            filling = last.with_columns(obs=last.columns["next_obs"], null=ended, done=ended)
+        filling = None if self._reference_numerics else steps_after(batch)
         return as_given(get_train_sample(batch, self._unroll_len, "last", filling), transitions)
+
+
+def steps_after(batch: TransitionBatch) -> TransitionBatch:
+    """Return a step for each segment, which fills up the sequence with its end: it holds the observation after the last
+    step, whose value is bootstrapped.
+    """
+    last = batch[np.cumsum(batch.segment_lengths()) - 1]
+    ended = np.ones(len(last), dtype=np.bool_)
+    return last.with_columns(obs=last.columns["next_obs"], null=ended, done=ended)
+
+
+def time_first(batch: Mapping[str, Any], fields: Set[str]) -> dict[str, Any]:
+    """Return fields of B sequences with time first.
+
+    Args:
+        batch: tensors ``[B, T, ...]``: ``obs``, ``next_obs``, ``action``, ``reward``, ``done``, perhaps ``null``.
+        fields: which of them to return.
+
+    Returns:
+        ``obs`` ``[T + 1, B, ...]``, whose last entry comes after the last step; ``reward``, ``done``, ``null`` and an
+        int64 ``action`` ``[T, B]``, others ``[T, B, ...]``.
+    """
+    flat = {"reward", "null"} | ({"action"} if batch["action"].dtype is torch.int64 else set())
+    parts = {
+        key: batch[key].reshape(batch["done"].shape) if key in flat else batch[key] for key in batch.keys() & fields
+    }
+    if "null" in parts:
+        parts["null"] = parts["null"].float()
+    if "obs" in parts:
+        parts["obs"] = _joined(batch["obs"], batch["next_obs"])
+    return {key: map_nested(lambda x: x.transpose(0, 1), value) for key, value in parts.items()}
 
 
 def _joined(obs: Any, next_obs: Any) -> object:

@@ -206,10 +206,10 @@ class GumbelOneHotDist(OneHotDist):
 
 
 class TwoHotDistSymlog:
-    """A number as a distribution over 255 buckets, evenly spaced in symlog space.
+    """A number as a distribution over M buckets, evenly spaced in symlog space.
 
     Args:
-        logits: ``[..., 255]``.
+        logits: ``[..., M]``; 255 of them in Dreamer, 101 in TD-MPC2.
         low, high: the outermost buckets; values beyond ``inv_symlog`` of them count as these.
         device: not used, because the buckets are where the logits are.
     """
@@ -219,7 +219,7 @@ class TwoHotDistSymlog:
     ) -> None:
         self.logits, self.low, self.high = logits, low, high
         self.probs = logits.softmax(-1)
-        self.buckets = torch.linspace(low, high, NUM_BUCKETS, device=logits.device)
+        self.buckets = torch.linspace(low, high, logits.shape[-1], device=logits.device)
 
     def mean(self) -> torch.Tensor:
         """Return the expectation in symlog space, mapped back, ``[..., 1]``."""
@@ -231,9 +231,10 @@ class TwoHotDistSymlog:
 
     def log_prob(self, x: torch.Tensor) -> torch.Tensor:
         """Return the negative cross entropy with ``x`` ``[..., 1]``, which its two nearest buckets share, ``[...]``."""
-        place = (symlog(x) - self.low) / (self.high - self.low) * (NUM_BUCKETS - 1)
-        place = place.clamp(0, NUM_BUCKETS - 1)
-        below = place.floor().clamp(max=NUM_BUCKETS - 2)
+        last = self.logits.shape[-1] - 1
+        place = (symlog(x) - self.low) / (self.high - self.low) * last
+        place = place.clamp(0, last)
+        below = place.floor().clamp(max=last - 1)
         index = below.long()
         pair = self.logits.log_softmax(-1).gather(-1, torch.cat([index, index + 1], -1))
         above = place - below

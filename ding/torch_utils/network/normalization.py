@@ -1,4 +1,4 @@
-"""Normalisation layers by name, the one of images in Dreamer, and those of off-policy critics."""
+"""Normalisation layers by name, those of Dreamer and TD-MPC2, and those of off-policy critics."""
 
 import torch
 from torch import nn
@@ -148,6 +148,27 @@ class RunningNorm(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``[..., num_features]`` in and out."""
         return (x - self.mean) * (self.var + self.eps).rsqrt()
+
+
+class SimNorm(nn.Module):
+    """Simplicial normalisation (Lavoie et al. 2022, arXiv:2204.00616): softmax over groups of neighbouring features, so
+    that each group is a point of a simplex.
+
+    Arguments:
+        group_size: features of a group, typically 8; it divides the number of features.
+    """
+
+    def __init__(self, group_size: int) -> None:
+        super().__init__()
+        self.group_size = group_size
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``[..., features]`` in and out."""
+        output: torch.Tensor = x.unflatten(-1, (-1, self.group_size)).softmax(-1).flatten(-2)
+        return output
+
+    def extra_repr(self) -> str:
+        return f"group_size={self.group_size}"
 
 
 class Dropout(nn.Module):

@@ -39,6 +39,10 @@ POLICIES = {
         "pendulum/pendulum_redq_config.py", "serial", 50,
         {"policy": {"random_collect_size": 200, "model": {"dropout": 0.1}, "learn": {"batch_size": 16}}},
     ),
+    "tdmpc2": (
+        "pendulum/pendulum_tdmpc2_config.py", "serial", 10,
+        {"policy": {"random_collect_size": 200, "learn": {"batch_size": 16}}},
+    ),
     "discrete_sac": (
         "cartpole/cartpole_discrete_sac_config.py", "serial", 10,
         {"policy": {"random_collect_size": 100, "learn": {"batch_size": 16}}},

@@ -1,8 +1,9 @@
-"""Training as a task: middleware that run once per iteration over one context, in one process or in several.
+"""Training as a task: middleware that runs once per iteration over a shared context, in one or several processes.
 
-* ``task``: the loop. ``context``: what middleware read and write. ``middleware``: collectors, learners, evaluators, ...
-* ``parallel``, ``message_queue``: the messenger between the processes of a run, and its start. ``supervisor``: workers
-  as children. ``event_loop``: listeners of named events. ``wrapper``: what goes around each middleware.
+* ``task``: the loop. ``context``: data that the middleware reads and writes. ``middleware``: collectors, learners,
+  evaluators, ...
+* ``parallel``, ``message_queue``: start of and communication between the processes of a run. ``supervisor``: workers in
+  child processes. ``event_loop``: listeners of named events. ``wrapper``: decorators of middleware.
 """
 
 from ding.utils.exports import lazy_exports

@@ -1,4 +1,4 @@
-"""What the processes of a run send each other to wait for each other."""
+"""Barriers between the processes of a run."""
 
 import logging
 import threading
@@ -13,25 +13,25 @@ _LOOK_S = 0.1
 
 
 class Router(Protocol):
-    """What a barrier needs of the messenger of its process."""
+    """Messenger interface that a barrier needs."""
 
     def on(self, event: str, fn: Callable[..., None]) -> None:
         """Call ``fn`` with the arguments of each message of this topic."""
 
     def emit(self, event: str, *args: object, retain: bool = False) -> None:
-        """Send a message to the connected processes, and later ones."""
+        """Send a message to the connected processes; with ``retain`` also to processes that connect later."""
 
 
 class BarrierRuntime:
-    """The barriers of one process: it has passed ``epoch`` of them.
+    """Barriers of one process, which has passed ``epoch`` of them.
 
-    A process that comes to its barrier sends its number and epoch. Who has heard the same epoch, or a later one, from
-    all its neighbours goes on. The newest message of each process also reaches neighbours that connect later.
+    On reaching a barrier, a process sends its number and epoch. It continues once all its neighbours have reported the
+    same or a later epoch. The newest message of each process also reaches neighbours that connect later.
 
     Args:
-        node_id: number of this process.
-        max_world_size: not used; accepted for older scripts.
-        router: the messenger of this process.
+        node_id: Number of this process.
+        max_world_size: Ignored; accepted for older scripts.
+        router: Messenger of this process.
     """
 
     def __init__(self, node_id: int, max_world_size: int = 100, router: Router | None = None) -> None:
@@ -44,15 +44,15 @@ class BarrierRuntime:
             router.on(EVENT, self._hear)
 
     def wait(self, num_peers: int, timeout: float, given_up: Callable[[], bool] = lambda: False) -> None:
-        """Wait until so many neighbours have come to this barrier, too.
+        """Wait until ``num_peers`` neighbours have reached this barrier.
 
         Args:
-            num_peers: number of neighbours.
-            timeout: in seconds.
-            given_up: whether waiting has become useless; looked at several times a second.
+            num_peers: Number of neighbours.
+            timeout: Time-out in seconds.
+            given_up: Returns whether to stop waiting; checked several times a second.
 
         Raises:
-            TimeoutError: not all came in time; the message names those that did.
+            TimeoutError: Not all neighbours arrived in time; the message names those that did.
         """
         self.epoch += 1
         if self._router is not None:
@@ -79,15 +79,15 @@ class BarrierRuntime:
 
 
 class BarrierContext:
-    """Waits at its begin until the neighbours have come to it, too.
+    """Context manager that waits on entry until the neighbours have entered, too.
 
     Args:
-        runtime: the barriers of this process.
-        detect_timeout: seconds to wait.
-        expected_peer_num: number of neighbours.
+        runtime: Barriers of this process.
+        detect_timeout: Time-out in seconds.
+        expected_peer_num: Number of neighbours.
 
     Raises:
-        TimeoutError: at the begin: not all came in time.
+        TimeoutError: (on entry) Not all neighbours arrived in time.
     """
 
     def __init__(self, runtime: BarrierRuntime, detect_timeout: float, expected_peer_num: int = 0) -> None:

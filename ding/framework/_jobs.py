@@ -1,4 +1,4 @@
-"""The background jobs of a task: a thread pool whose results are waited for together."""
+"""Background jobs of a task: a thread pool whose results are awaited together."""
 
 import concurrent.futures
 import threading
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class Jobs:
-    """Runs functions on a few threads; :meth:`sync` waits for all of them and raises what the first one raised.
+    """Runs functions in a thread pool; :meth:`sync` waits for all of them and raises the first error.
 
     Args:
-        num_workers: number of threads.
-        on_failure: called at once when a job has failed, from its thread.
+        num_workers: Number of threads.
+        on_failure: Called at once, in the job's thread, when a job fails.
     """
 
     def __init__(self, num_workers: int, on_failure: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ class Jobs:
             self._on_failure()
 
     def run_all(self, calls: list[Callable[[], Any]]) -> list[Any]:
-        """Run the calls side by side, wait for all of them, and return their results in order."""
+        """Run the calls concurrently and return their results in order."""
         futures = [self._pool.submit(call) for call in calls]
         concurrent.futures.wait(futures)
         return [future.result() for future in futures]
@@ -42,8 +42,8 @@ class Jobs:
     def sync(self) -> None:
         """Wait for all open jobs.
 
-        When one of them fails, those that have not begun are cancelled, those that run are waited for, and the
-        exception of the first that failed, in the order of :meth:`submit`, is raised.
+        If one fails, pending jobs are cancelled and running ones awaited. The first error, in the order of
+        :meth:`submit`, is raised.
         """
         while True:
             with self._lock:
@@ -60,5 +60,5 @@ class Jobs:
                     job.result()
 
     def stop(self) -> None:
-        """End the threads when their jobs are done; jobs that have not begun are dropped."""
+        """End the threads after their running jobs; pending jobs are dropped."""
         self._pool.shutdown(wait=True, cancel_futures=True)

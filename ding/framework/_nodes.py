@@ -1,4 +1,4 @@
-"""The nodes of a run: their numbers, their addresses, and who dials whom."""
+"""Nodes of a run: their numbers, addresses and connections."""
 
 import os
 import secrets
@@ -14,13 +14,13 @@ TOPOLOGIES = ("mesh", "star", "alone")
 
 @dataclass(frozen=True)
 class Node:
-    """A process of a run, and what its message queue is made with.
+    """A process of a run and the settings of its message queue.
 
     Attributes:
-        node_id: its number in the run.
-        local_id: its number among those that are started together.
-        num_peers: connections that it waits for before its ``main`` begins.
-        mq_kwargs: for the constructor of the message queue.
+        node_id: Number of the node in the run.
+        local_id: Number among the nodes that are started together.
+        num_peers: Number of connections to wait for before ``main`` starts.
+        mq_kwargs: Constructor arguments of the message queue.
     """
 
     node_id: int
@@ -34,13 +34,13 @@ class Node:
 
 @dataclass(frozen=True)
 class NodeJob:
-    """What the process of a node does.
+    """Job of a node's process.
 
     Attributes:
-        main: the function, or where it is found: module and qualified name.
-        recovers: whether it is started again after an exception.
-        is_supervised: whether a launcher, or its own process, deals with an exception of ``main``.
-        retries: how often it was started again in this same process.
+        main: The function, or its location: module and qualified name.
+        recovers: Whether the node is restarted after an exception.
+        is_supervised: Whether a launcher, or the process itself, handles an exception of ``main``.
+        retries: Number of restarts within the same process.
     """
 
     node: Node
@@ -53,10 +53,10 @@ class NodeJob:
 
 
 def padded(value: "int | Sequence[int] | None", num: int, start: int) -> list[int]:
-    """Return a number for each of ``num`` nodes: ``value`` itself, or counted up from it, or from ``start``.
+    """Return a number for each of ``num`` nodes: the values, or a count starting at the single value or at ``start``.
 
     Raises:
-        AssertionError: there is more than one value, and not one for each node.
+        AssertionError: There are several values, but not one for each node.
     """
     if value is None:
         return list(range(start, start + num))
@@ -78,13 +78,13 @@ def addresses(
     """Return the addresses of ``num`` nodes.
 
     Args:
-        protocol: ``ipc`` (socket files in ``folder``, by default that of the system) or ``tcp``.
-        address: for ``tcp``; by default this machine alone can connect.
-        ports: for ``tcp``, from 50515 on by default.
+        protocol: ``ipc`` (socket files in ``folder``, by default the system's temporary folder) or ``tcp``.
+        address: For ``tcp``; the default accepts only local connections.
+        ports: For ``tcp``; by default counted from 50515.
 
     Raises:
-        ValueError: there is no such protocol.
-        AssertionError: the number of ports does not fit.
+        ValueError: The protocol is unknown.
+        AssertionError: The number of ports does not match the number of nodes.
     """
     if protocol == "ipc":
         run = secrets.token_hex(6)
@@ -95,10 +95,10 @@ def addresses(
 
 
 def dialled(topology: str, own: Sequence[str], number: int, attach_to: Iterable[str] = ()) -> list[str]:
-    """Return the addresses that node ``number`` of ``own`` dials; a connection carries messages both ways.
+    """Return the addresses that node ``number`` of ``own`` dials; connections are bidirectional.
 
     Raises:
-        ValueError: there is no such topology.
+        ValueError: The topology is unknown.
     """
     if topology not in TOPOLOGIES:
         raise ValueError(f"the topology of a run is one of {', '.join(TOPOLOGIES)}, got {topology!r}")
@@ -119,10 +119,10 @@ def make_nodes(
     folder: str | None = None,
     **mq_kwargs: Any,
 ) -> list[Node]:
-    """Return the nodes that are started together on this machine.
+    """Create the nodes that are started together on this machine.
 
     Raises:
-        AssertionError: ``num`` is not positive, or the number of ports or ids does not fit.
+        AssertionError: ``num`` is not positive, or the number of ports or ids does not match.
     """
     if num <= 0:
         raise AssertionError(f"n_parallel_workers must be positive, got {num}")

@@ -1,4 +1,4 @@
-"""The two phases of a middleware, and those that wait for their second one."""
+"""The two phases of middleware, and the bookkeeping of open second phases."""
 
 import contextlib
 import itertools
@@ -18,7 +18,7 @@ _NO_LOCK = contextlib.nullcontext()
 
 @dataclass(order=True)
 class OpenPhase:
-    """A middleware between its two phases. The order is that in which the forward phases were asked for."""
+    """Middleware between its two phases; ordered by the requests of the forward phases."""
 
     order: tuple[int, int]
     phases: Phases = field(compare=False)
@@ -27,15 +27,15 @@ class OpenPhase:
 
 
 class _OfThread(threading.local):
-    """The place of the middleware that a thread runs, so that what that one calls stays in its place."""
+    """Position of the middleware that a thread runs; nested calls keep this position."""
 
     place = 0
 
 
 class PhaseStack:
-    """Runs forward phases and keeps the middleware whose backward phase is still to come.
+    """Runs forward phases and stores the middleware whose backward phase is pending.
 
-    Concurrency: all methods may be called from any thread.
+    Concurrency: any thread may call the methods.
     """
 
     def __init__(self) -> None:
@@ -45,18 +45,18 @@ class PhaseStack:
         self._lock = threading.Lock()
 
     def set_place(self, place: int) -> None:
-        """Let what this thread runs from here on have this place in the order."""
+        """Set the position in the order for everything that this thread runs from now on."""
         self._of_thread.place = place
 
     def push(self, opened: OpenPhase | None) -> OpenPhase | None:
-        """Keep a middleware for its second phase, if it has one; returns it."""
+        """Store a middleware with a pending second phase; return it."""
         if opened is not None:
             with self._lock:
                 self._open.append(opened)
         return opened
 
     def take(self, phases: Phases | None = None) -> OpenPhase | None:
-        """Remove and return a middleware: the one of this generator, else the last one in order."""
+        """Remove and return a middleware: the one with this generator, or the last in order."""
         with self._lock:
             if phases is None:
                 found = max(self._open, default=None)
@@ -67,7 +67,7 @@ class PhaseStack:
             return found
 
     def run_first(self, fn: Middleware, ctx: Any, lock: Any = None) -> OpenPhase | None:
-        """Run the forward phase of a middleware; returns ``None`` if it has no second one."""
+        """Run the forward phase of a middleware; return ``None`` if it has no second phase."""
         with lock or _NO_LOCK:
             try:
                 phases = fn(ctx)
@@ -83,7 +83,7 @@ class PhaseStack:
 
     @staticmethod
     def run_second(opened: OpenPhase) -> None:
-        """Run the backward phase of what :meth:`run_first` returned; what follows a second ``yield`` never runs."""
+        """Run the backward phase of a result of :meth:`run_first`; code after a second ``yield`` never runs."""
         with opened.lock or _NO_LOCK:
             try:
                 next(opened.phases, None)
@@ -95,11 +95,11 @@ class PhaseStack:
 
 
 def name_of(fn: Middleware) -> str:
-    """Return the name of a middleware: of its function, else of its class."""
+    """Return the name of a middleware: that of its function or its class."""
     return getattr(fn, "__name__", type(fn).__name__)
 
 
 def _note(error: Exception, fn: Middleware) -> None:
-    """Let the traceback name the middleware; the innermost one, when they call one another."""
+    """Add the name of the middleware to the traceback; the innermost one in nested calls."""
     if "__notes__" not in vars(error):
         add_note(error, f"in the middleware {name_of(fn)!r}")

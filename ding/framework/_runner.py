@@ -1,4 +1,4 @@
-"""Starts the nodes of a run: several processes on the launcher, or one, which is this one."""
+"""Start of the nodes of a run: several processes in the launcher, or this process alone."""
 
 import dataclasses
 import logging
@@ -27,24 +27,25 @@ from ding.utils.messages import add_note
 logger = logging.getLogger(__name__)
 
 STOP_S = 60.0
-"""Seconds that the nodes have to end their iteration after the first one has finished."""
+"""Seconds that the nodes have to finish their iteration after the first one has finished."""
 FAIL_S = 3.0
-"""The same after one has failed."""
+"""Seconds that the nodes have to finish their iteration after one has failed."""
 PRELOAD = ("ding.framework.task", "ding.policy.base_policy")
 
 
 class Runner:
-    """``runner(main, *args, **kwargs)`` runs ``main`` in all nodes, see :meth:`ding.framework.Parallel.runner`.
+    """Callable ``runner(main, *args, **kwargs)`` that runs ``main`` in all nodes, see
+    :meth:`ding.framework.Parallel.runner`.
 
     Args:
-        make_nodes: ``make_nodes(folder=...)`` makes the nodes with their socket files in a folder.
-        body: what the process of a node does, with a :class:`NodeJob` as its payload.
-        auto_recover: whether a node is started again after an exception.
-        max_retries: how often.
-        log_dir: folder for what each process writes.
+        make_nodes: ``make_nodes(folder=...)`` creates the nodes with their socket files in a folder.
+        body: Main function of a node's process, with a :class:`NodeJob` as its payload.
+        auto_recover: Whether a node is restarted after an exception.
+        max_retries: Maximum number of restarts.
+        log_dir: Folder for the output of the processes.
 
     Raises:
-        AssertionError, ValueError: what ``make_nodes`` raises; processes outside are dialled, but there is no token.
+        AssertionError, ValueError: Raised by ``make_nodes``; or remote processes are dialled without a token.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Runner:
         except RoleFailed as failure:
             if failure.__cause__ is None:
                 raise
-            # Without files for them, the process has written its traceback to this terminal.
+            # Without log files, the process has written its traceback to this terminal.
             add_note(failure.__cause__, f"in {failure.role}" if self._log_dir is None else str(failure))
             raise failure.__cause__ from None
         if outcome.signum is not None:
@@ -109,13 +110,13 @@ class Runner:
 
 
 def _max_failures(auto_recover: bool, max_retries: float) -> int:
-    """How often in a row a node may fail until the run has failed."""
+    """Return the number of consecutive failures of a node after which the run fails."""
     if not auto_recover:
         return 1
     return 2**31 if math.isinf(max_retries) else int(max_retries) + 1
 
 
 def _home_of(main: Callable[..., Any]) -> "Callable[..., Any] | tuple[str, str]":
-    """Where the process of a node finds the function; the function itself if it has no such place."""
+    """Return the location at which a node's process finds the function, or the function itself if it has none."""
     module, name = getattr(main, "__module__", None), getattr(main, "__qualname__", "")
     return (module, name) if module and getattr(sys.modules.get(module), name, None) is main else main

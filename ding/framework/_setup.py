@@ -1,4 +1,4 @@
-"""What a script does before it makes its loggers."""
+"""Initialisation of a script before it creates loggers."""
 
 from easydict import EasyDict
 
@@ -7,9 +7,9 @@ from ding.utils import DistributedWriter
 
 
 def ding_init(cfg: EasyDict) -> None:
-    """Let loggers write into ``cfg.exp_name``: makes the writer of this process anew, in place of an earlier one.
+    """Redirect loggers to ``cfg.exp_name`` by replacing the writer of this process.
 
-    In a run of several processes node 0 writes what all of them log, so that there is one file with one curve per tag.
+    In a run of several processes node 0 writes the values of all, so that there is one file with one curve per tag.
     """
     DistributedWriter.reset_root()
     writer = DistributedWriter.get_instance(cfg.exp_name)

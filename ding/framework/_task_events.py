@@ -1,4 +1,4 @@
-"""The events of a task: between its middleware, and over the router between the processes of a run."""
+"""Events of a task, between its middleware and between the processes of a run."""
 
 import contextlib
 import functools
@@ -16,7 +16,7 @@ _made = itertools.count()
 
 
 class Router(Protocol):
-    """What a task needs of the process's messenger, see :class:`ding.framework.Parallel`."""
+    """Messenger interface that a task needs, see :class:`ding.framework.Parallel`."""
 
     @property
     def is_active(self) -> bool:
@@ -33,9 +33,9 @@ class Router(Protocol):
 
 
 class TaskEvents:
-    """Listeners of this process, bridged to the topics ``task.<event>`` of the router.
+    """Listeners of this process, connected to the router topics ``task.<event>``.
 
-    There is one bridge per event, however many listeners it has, and it goes with the last of them.
+    Each event has one router subscription, which is removed with the last listener.
     """
 
     def __init__(self, router: Router) -> None:
@@ -68,11 +68,11 @@ class TaskEvents:
         self._drop_idle_bridges()
 
     def emit_here(self, event: str, *args: Any, **kwargs: Any) -> None:
-        """Have the listeners of this process called."""
+        """Call the listeners of this process."""
         self._loop.emit(event, *args, **kwargs)
 
     def emit_away(self, event: str, *args: Any, **kwargs: Any) -> None:
-        """Send the event to the other processes; does nothing in a run of one."""
+        """Send the event to the other processes; has no effect in a single-process run."""
         if self._router.is_active:
             self._router.emit(topic_of(event), *args, **kwargs)
 
@@ -82,14 +82,14 @@ class TaskEvents:
         """Wait for the event and return its arguments.
 
         Args:
-            timeout: in seconds.
-            given_up: whether waiting has become useless; it is looked at again at each :meth:`wake`.
+            timeout: Time-out in seconds.
+            given_up: Returns whether to stop waiting; checked at each :meth:`wake`.
 
         Returns:
-            ``(args, kwargs)``, or ``None`` when waiting has become useless.
+            ``(args, kwargs)``, or ``None`` if the wait was given up.
 
         Raises:
-            TimeoutError: the event did not come in time.
+            TimeoutError: The event did not occur in time.
         """
         heard: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
@@ -109,13 +109,13 @@ class TaskEvents:
         raise TimeoutError(f"event {event!r} did not come within {timeout} s")
 
     def wait_until(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Wait until the condition holds, which is looked at again at each :meth:`wake`; returns whether it does.
+        """Wait until the condition holds, checked at each :meth:`wake`; return whether it holds.
 
         Args:
-            timeout: in seconds.
+            timeout: Time-out in seconds.
 
         Raises:
-            Exception: what a listener has raised.
+            Exception: The error of a listener.
         """
         with self._changed:
             self._changed.wait_for(
@@ -125,12 +125,12 @@ class TaskEvents:
             return condition()
 
     def wake(self) -> None:
-        """Have all waiting threads look again."""
+        """Make all waiting threads check their conditions."""
         with self._changed:
             self._changed.notify_all()
 
     def raise_pending(self) -> None:
-        """Raise what a listener raised, if one has failed."""
+        """Raise the error of a listener, if one has failed."""
         self._loop.raise_pending()
 
     def stop(self) -> None:
@@ -146,7 +146,7 @@ class TaskEvents:
                 self._router.on(topic_of(event), functools.partial(self._hear, event))
 
     def _hear(self, event: str, *args: Any, **kwargs: Any) -> None:
-        """Call the listeners of an event of another process; what one of them has raised, the task raises itself."""
+        """Call the listeners of a remote event; the task raises their errors."""
         with contextlib.suppress(Exception):
             self._loop.emit(event, *args, **kwargs)
 
@@ -158,5 +158,5 @@ class TaskEvents:
 
 
 def topic_of(event: str) -> str:
-    """Return the topic of the router that carries an event of tasks."""
+    """Return the router topic of a task event."""
     return f"task.{event}"

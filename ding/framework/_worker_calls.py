@@ -1,8 +1,8 @@
-"""Calls to workers and their replies: what they consist of, what answers them, and which of them are open.
+"""Calls to workers and their replies: the messages, the serving loop, and the open calls.
 
-Every call has a reply. What it raises is the reply, also :class:`SystemExit` and its like; so is what the making of the
-worker raised. Where a process cannot give one, because it was killed or because what is to be sent cannot be pickled,
-the reply holds a :class:`WorkerError`.
+Every call gets a reply. An exception of the call, including :class:`SystemExit`, is its reply; so is an exception of
+the worker's construction. If a process cannot reply, because it was killed or a value cannot be pickled, the reply
+holds a :class:`WorkerError`.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ logger = logging.getLogger(__name__)
 
 
 class WorkerError(RuntimeError):
-    """A call has no reply of its own: its worker has ended, or what it returned or raised cannot be handed over."""
+    """A call has no reply of its own: its worker has ended, or its result cannot be transferred."""
 
 
 class ReserveMethod(str, enum.Enum):
-    """Methods of a payload that are not the worker's own."""
+    """Reserved method names of a payload."""
 
     SHUTDOWN = "__shutdown__"
     GETATTR = "__getattr__"
@@ -41,7 +41,7 @@ class ReserveMethod(str, enum.Enum):
 
 @dataclass
 class SendPayload:
-    """A call: ``method(*args, **kwargs)`` of the worker ``proc_id``."""
+    """Call of ``method(*args, **kwargs)`` of the worker ``proc_id``."""
 
     proc_id: int
     req_id: str = field(default_factory=lambda: uuid.uuid1().hex)
@@ -52,7 +52,7 @@ class SendPayload:
 
 @dataclass
 class RecvPayload:
-    """A reply: ``data``, or the exception ``err`` that the call raised."""
+    """Reply with the result ``data``, or with the exception ``err`` of the call."""
 
     proc_id: int
     req_id: str | None = None
@@ -70,7 +70,7 @@ def serve(
     shm_buffer: Any = None,
     shm_callback: Callable[[RecvPayload, Any], None] | None = None,
 ) -> None:
-    """Answer calls until SHUTDOWN. An exception of a call is its reply; the worker goes on."""
+    """Serve calls until SHUTDOWN. An exception of a call becomes its reply, and the worker continues."""
     worker, failure = None, None
     try:
         worker = init() if callable(init) else init
@@ -87,21 +87,21 @@ def serve(
                 reply.data = getattr(worker, str(call.method))(*call.args, **call.kwargs)
             if shm_buffer is not None and shm_callback is not None:
                 shm_callback(reply, shm_buffer)
-        except BaseException as error:  # noqa: BLE001  it is the reply; nobody waits for the end of the worker
+        except BaseException as error:  # noqa: BLE001  the reply; the worker's end is not awaited
             logger.warning("call %r of worker %d failed:\n%s", call.method, proc_id, traceback.format_exc())
             reply.data, reply.err = None, _raisable(error, call)
         answer(reply)
 
 
 def _raisable(error: BaseException, call: SendPayload) -> Exception:
-    """The exception, if :meth:`Supervisor.recv` may raise it: a SystemExit of a worker is not for its caller."""
+    """Return the exception if :meth:`Supervisor.recv` may raise it; a worker's SystemExit must not end its caller."""
     if isinstance(error, Exception):
         return error
     return WorkerError(f"call {call.method!r} of worker {call.proc_id} raised {_in_words(error)}")
 
 
 def _in_words(error: BaseException) -> str:
-    """As ``repr``, which may raise for classes of others."""
+    """Return the ``repr``, which may raise for foreign classes."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 
@@ -114,18 +114,18 @@ def serve_in_process(
     by_kernel: bool,
     seed: int,
 ) -> None:
-    """Serve in a process that ends with its parent; calls come and replies go as pickles."""
+    """Serve in a process that ends with its parent; calls and replies are transferred as pickles."""
     _end_with(parent, by_kernel)
     SeedTree(seed).seed_process("worker", use_cuda=False)
 
     def next_call() -> SendPayload:
-        call: SendPayload = pickle.loads(calls.get())  # noqa: S301  of the parent
+        call: SendPayload = pickle.loads(calls.get())  # noqa: S301  from the parent
         return call
 
     def answer(reply: RecvPayload) -> None:
         try:
             pickled = ForkingPickler.dumps(reply)
-        except Exception as error:  # noqa: BLE001  whatever the parts of a reply raise; the caller shall know
+        except Exception as error:  # noqa: BLE001  any error of a reply; the caller must learn of it
             what = "result" if reply.err is None else f"exception ({_in_words(reply.err)})"
             problem = f"the {what} of call {reply.method!r} cannot be pickled: {_in_words(error)}"
             reply.data, reply.extra, reply.err = None, None, WorkerError(problem)
@@ -136,15 +136,15 @@ def serve_in_process(
 
 
 def _end_with(parent: int, by_kernel: bool) -> None:
-    """Let this process end when its parent is killed, which then has no time to end it.
+    """End this process when its parent is killed, which cannot end its children itself.
 
     Args:
-        parent: the process id.
-        by_kernel: the kernel may do it; it ties a process to the thread that started it, not only to its process.
+        parent: Process id of the parent.
+        by_kernel: Whether the kernel may do it; it watches the thread that started the process, not only the parent.
     """
     if by_kernel and die_with_parent(signal.SIGKILL):
         if os.getppid() != parent:
-            os._exit(1)  # it ended before the kernel watched it
+            os._exit(1)  # the parent ended before the kernel watched it
         return
     threading.Thread(target=_exit_after, args=(parent,), name="parent-watch", daemon=True).start()
 
@@ -159,13 +159,13 @@ def _exit_after(parent: int) -> None:
 
 @contextlib.contextmanager
 def end_of(pid: int, sentinel: int) -> Iterator[int]:
-    """What ``wait`` reports as soon as a process has ended: a pidfd where there is one.
+    """Return an object that ``wait`` reports as soon as a process ends: a pidfd if available.
 
-    The sentinel of multiprocessing is a pipe, which is also held open by each process that happened to inherit it.
+    The sentinel of multiprocessing is a pipe, which other processes may have inherited and keep open.
     """
     try:
         end = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # another kernel; or the process has been reaped, then the pipe is at its end
+    except (AttributeError, OSError):  # another kernel; or the process was reaped, and the pipe is at its end
         yield sentinel
         return
     try:
@@ -175,9 +175,9 @@ def end_of(pid: int, sentinel: int) -> Iterator[int]:
 
 
 class OpenCalls:
-    """The calls of one process that have no reply yet, in their order, which is that of the replies.
+    """Open calls of one process, in the order of the expected replies.
 
-    Each call gets one reply, whatever becomes of the process. All methods may be called from any thread.
+    Each call gets exactly one reply, whatever happens to the process. Any thread may call the methods.
     """
 
     def __init__(self, calls: Any, replies: Any) -> None:
@@ -187,7 +187,7 @@ class OpenCalls:
         self._lock = threading.Lock()
 
     def send(self, call: SendPayload) -> None:
-        # Here, so that the caller hears of what cannot be pickled: the thread of the queue would only print that.
+        # Pickle here, so that errors reach the caller: the thread of the queue would only print them.
         pickled = bytes(ForkingPickler.dumps(call))
         with self._lock:
             if not self._end:
@@ -197,18 +197,18 @@ class OpenCalls:
         self._fail(call, self._end)
 
     def receive(self, pickled: bytes) -> None:
-        """Hand on the reply to the oldest call."""
+        """Deliver the reply to the oldest call."""
         with self._lock:
             call = self._waiting.popleft()
         try:
-            reply = pickle.loads(pickled)  # noqa: S301  of the own child
-        except Exception as error:  # noqa: BLE001  as of an exception whose constructor wants more than it keeps
+            reply = pickle.loads(pickled)  # noqa: S301  from the own child
+        except Exception as error:  # noqa: BLE001  e.g. an exception whose constructor needs more arguments
             self._fail(call, f"that of worker {call.proc_id} cannot be unpickled: {_in_words(error)}")
         else:
             self._replies.put(reply)
 
     def end(self, problem: str) -> None:
-        """Say to all who wait, and will, that the process has ended."""
+        """Reply to all open and future calls that the process has ended."""
         with self._lock:
             self._end = problem
             unanswered, self._waiting = self._waiting, deque()

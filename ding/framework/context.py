@@ -1,4 +1,4 @@
-"""The context: what the middleware of a task read and write during one iteration."""
+"""Context: the data that the middleware of a task reads and writes during one iteration."""
 
 import dataclasses
 from typing import Any, TypeVar
@@ -8,13 +8,13 @@ C = TypeVar("C", bound="Context")
 
 @dataclasses.dataclass
 class Context:
-    """The state of one iteration. Any attribute may be set on it.
+    """State of one iteration. Any attribute may be set on it.
 
-    :meth:`renew` begins the next iteration with default values; the attributes named to :meth:`keep` go along, in this
-    and all later iterations.
+    :meth:`renew` starts the next iteration with default values. Attributes passed to :meth:`keep` keep their values in
+    all later iterations.
 
     Attributes:
-        total_step: the number of the iteration, from 0.
+        total_step: Number of the iteration, starting at 0.
     """
 
     _kept_keys: set[str] = dataclasses.field(default_factory=set)
@@ -31,7 +31,7 @@ class Context:
         return following
 
     def keep(self, *keys: str) -> None:
-        """Let these attributes go along when the context is renewed."""
+        """Keep the values of these attributes when the context is renewed."""
         self._kept_keys.update(keys)
 
     def has_attr(self, key: str) -> bool:
@@ -41,7 +41,7 @@ class Context:
 
 @dataclasses.dataclass
 class OnlineRLContext(Context):
-    """The context of training with environments. B is the number of transitions, E the number of environments."""
+    """Context of training with environments. B is the number of transitions, E the number of environments."""
 
     # Common.
     total_step: int = 0
@@ -50,7 +50,7 @@ class OnlineRLContext(Context):
     train_iter: int = 0
     train_data: Any = None
     train_output: Any = None
-    # Collecting: E observations, actions and outputs of one vector step, then what came of all of them.
+    # Collection: E observations, actions and outputs of one vector step, then the resulting data.
     collect_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     obs: Any = None
     action: Any = None
@@ -73,7 +73,7 @@ class OnlineRLContext(Context):
 
 @dataclasses.dataclass
 class OfflineRLContext(Context):
-    """The context of training with a data set."""
+    """Context of training on a data set."""
 
     # Common.
     total_step: int = 0

@@ -1,7 +1,7 @@
-"""Envs as the workers of a supervisor, each in a process or a thread of its own: ``ding.envs.EnvSupervisor``.
+"""Envs as workers of a supervisor, each in its own process or thread: ``ding.envs.EnvSupervisor``.
 
-The env managers of ``create_env_manager`` are what the workers of this package use; this one is for scripts that send
-calls to envs and receive their results one by one.
+The workers of this package use the env managers of ``create_env_manager``; this class is for scripts that send calls to
+envs and receive the results one by one.
 """
 
 import enum
@@ -31,34 +31,34 @@ _IN_MEMORY = "observation in shared memory"
 
 
 class EnvRetryType(str, enum.Enum):
-    """What is done before a reset is tried again: nothing, or a new env is made."""
+    """Action before a failed reset is retried: none, or a new env is created."""
 
     RESET = "reset"
     RENEW = "renew"
 
 
 class EnvSupervisor(Supervisor):
-    """Steps and resets several envs at once.
+    """Steps and resets several envs concurrently.
 
-    ``step`` and ``reset`` wait for the results; with ``block=False`` they return at once, and :meth:`recv` gets the
-    results in the order of their arrival. Other attributes of the envs are lists with the value of each.
+    ``step`` and ``reset`` wait for the results; with ``block=False`` they return immediately, and :meth:`recv` returns
+    the results in order of arrival. Other attribute accesses return a list with the value of each env.
 
     Args:
-        type_: processes or threads.
-        env_fn: functions that make the envs, one each. The first is called once here, too, for the spaces.
-        retry_type: what is done before a reset that failed is tried again.
-        max_try: how often a reset is tried in a row; 1 by default.
-        max_retry: the same, under its older name.
-        auto_reset: whether an env is reset when its episode ends, or its step fails.
-        reset_timeout, step_timeout: seconds that a call may take; None: any time.
-        retry_waiting_time: seconds before a reset is tried again.
-        episode_num: episodes that each env plays before it is DONE.
-        shared_memory: whether observations come from processes through shared memory.
-        copy_on_get: whether they are copied from there; else the next observation of the env overwrites them.
-        kwargs: ignored with a warning.
+        type_: Processes or threads.
+        env_fn: One constructor per env. The first is also called once here, to get the spaces.
+        retry_type: Action before a failed reset is retried.
+        max_try: Maximum number of consecutive attempts to reset; 1 by default.
+        max_retry: Older name of ``max_try``.
+        auto_reset: Reset an env when its episode ends or its step fails.
+        reset_timeout, step_timeout: Time-out of a call in seconds; None: no limit.
+        retry_waiting_time: Seconds before a reset is retried.
+        episode_num: Number of episodes that each env plays before it is DONE.
+        shared_memory: Transfer observations from processes through shared memory.
+        copy_on_get: Copy observations from shared memory; otherwise the env's next observation overwrites them.
+        kwargs: Ignored with a warning.
 
     Raises:
-        ValueError: there is no env.
+        ValueError: ``env_fn`` is empty.
     """
 
     def __init__(
@@ -118,12 +118,12 @@ class EnvSupervisor(Supervisor):
         self._episode_counts = [0] * self._env_num
         self._failures = [0] * self._env_num
         self._ready: dict[int, Any] = {}
-        # Of calls without a reply: the env, the method, and until when it may come.
+        # Calls without a reply: env, method and deadline.
         self._open: dict[str | None, tuple[int, str, float | None]] = {}
-        # Envs whose last call has taken too long: they answer no other meanwhile.
+        # Envs whose last call timed out: they answer no other call meanwhile.
         self._stuck: set[int] = set()
 
-    # ------------------------------------------------------------------ facts
+    # ------------------------------------------------------------------ properties
 
     @property
     def env_num(self) -> int:
@@ -132,22 +132,22 @@ class EnvSupervisor(Supervisor):
 
     @property
     def observation_space(self) -> spaces.Space[Any]:
-        """Of one env."""
+        """Observation space of one env."""
         return self._observation_space
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """Of one env."""
+        """Action space of one env."""
         return self._action_space
 
     @property
     def reward_space(self) -> spaces.Space[Any]:
-        """Of one env."""
+        """Reward space of one env."""
         return self._reward_space
 
     @property
     def env_states(self) -> dict[int, EnvState]:
-        """The state of each env; VOID before :meth:`launch`."""
+        """State of each env; VOID before :meth:`launch`."""
         return dict(enumerate(self._env_states))
 
     def env_state_done(self, env_id: int) -> bool:
@@ -156,33 +156,33 @@ class EnvSupervisor(Supervisor):
 
     @property
     def done(self) -> bool:
-        """Whether all envs have."""
+        """Whether all envs have played all their episodes."""
         return all(state is EnvState.DONE for state in self._env_states)
 
     @property
     def closed(self) -> bool:
-        """Whether the envs do not run."""
+        """Whether the envs are closed or not launched yet."""
         return not self._running
 
     @property
     def ready_obs_id(self) -> list[int]:
-        """The envs that wait for an action."""
+        """Ids of the envs that wait for an action."""
         return [env_id for env_id, state in enumerate(self._env_states) if state is EnvState.RUN]
 
     @property
     def ready_obs(self) -> np.ndarray | EasyDict:
-        """Their observations, ``[N, ...]`` or a tree of such arrays; an empty array if there are none."""
+        """Observations of these envs, ``[N, ...]`` or a tree of such arrays; an empty array if there are none."""
         ready = {env_id: self._ready[env_id] for env_id in self.ready_obs_id}
         columns = EnvBatch.from_dict(ready).columns if ready else np.array([])
         return EasyDict(columns) if isinstance(columns, dict) else columns
 
     @property
     def method_name_list(self) -> list[str]:
-        """Methods of the envs that are called."""
+        """Names of the env methods that may be called."""
         return ["reset", "step", "seed", "close", "enable_save_replay"]
 
     def __getattr__(self, key: str) -> list[Any]:
-        """The attribute of every env."""
+        """Return the attribute of every env."""
         if key.startswith("_") or not hasattr(self.__dict__.get("_env_ref"), key):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}, nor have its envs")
         return super().__getattr__(key)
@@ -190,15 +190,16 @@ class EnvSupervisor(Supervisor):
     # ------------------------------------------------------------------ settings
 
     def seed(self, seed: int | Sequence[int] | Mapping[int, int], dynamic_seed: bool | None = None) -> None:
-        """Set the seeds that the envs get at the next :meth:`launch`.
+        """Set the seeds of the envs for the next :meth:`launch`.
 
         Args:
-            seed: of env 0, then ``seed + 1``, ...; or one for each env; or by env, where the others get none.
-            dynamic_seed: the second argument of ``env.seed``, where it is not None.
+            seed: Seed of env 0, then ``seed + 1``, ...; or one per env; or a dict by env, which leaves the others
+                unseeded.
+            dynamic_seed: Second argument of ``env.seed``, unless it is None.
 
         Raises:
-            AssertionError: another number of seeds than envs.
-            TypeError: none of these.
+            AssertionError: The number of seeds differs from the number of envs.
+            TypeError: ``seed`` has another type.
         """
         if isinstance(seed, (int, np.integer)):
             self._seeds = [int(seed) + env_id for env_id in range(self._env_num)]
@@ -211,7 +212,7 @@ class EnvSupervisor(Supervisor):
         self._dynamic_seed = dynamic_seed
 
     def enable_save_replay(self, replay_path: str | Sequence[str]) -> None:
-        """Have the envs save videos from the next :meth:`launch` on: in one folder, or in one each."""
+        """Make the envs save videos from the next :meth:`launch` on, in one folder or in one folder per env."""
         several = [replay_path] * self._env_num if isinstance(replay_path, str) else replay_path
         self._replay_paths = list(self._one_each(several, "replay paths"))
 
@@ -224,7 +225,7 @@ class EnvSupervisor(Supervisor):
         """Start the envs, seed them, and reset them; see :meth:`reset`.
 
         Raises:
-            AssertionError: they run already, or ``reset_param`` has another number of entries.
+            AssertionError: The envs are running, or ``reset_param`` has a wrong number of entries.
         """
         if not self.closed:
             raise AssertionError("the envs run already; close them first")
@@ -248,17 +249,17 @@ class EnvSupervisor(Supervisor):
         self, reset_param: Mapping[int, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | None = None,
         block: bool = True,
     ) -> None:  # fmt: skip
-        """Reset all envs, or those of a dict.
+        """Reset all envs, or the envs of a dict.
 
-        An env in the middle of an episode that is saved as a video is left as it is, with a warning.
+        An env that records a video of an unfinished episode is skipped with a warning.
 
         Args:
-            reset_param: keyword arguments of ``env.reset`` by env, which its later resets get, too.
-            block: wait for the results.
+            reset_param: Keyword arguments of ``env.reset`` by env, also used for its later resets.
+            block: Wait for the results.
 
         Raises:
-            AssertionError: the envs do not run, or a list has another number of entries.
-            RuntimeError: a reset failed ``max_try`` times; all envs are closed.
+            AssertionError: The envs are not running, or a list has a wrong number of entries.
+            RuntimeError: A reset failed ``max_try`` times; all envs are closed.
         """
         self._assert_running()
         if isinstance(reset_param, Mapping):
@@ -278,20 +279,20 @@ class EnvSupervisor(Supervisor):
             self._wait_for_all()
 
     def step(self, actions: Mapping[int, Any] | Sequence[Any], block: bool = True) -> list[EasyDict] | None:
-        """Do one step in each env that an action is for.
+        """Step each env that has an action.
 
         Args:
-            actions: by env, or in the order of the envs.
-            block: wait for the results, and for the resets after episodes that end.
+            actions: Actions by env, or in the order of the envs.
+            block: Wait for the results, and for the resets after finished episodes.
 
         Returns:
-            In the order of their arrival, trees with ``obs``, ``reward``, ``done``, ``info`` and ``env_id``; None
-            without ``block``. After an episode that ended, ``obs`` is its last one. A step that failed has
-            ``info.abnormal`` and ``info.err``, and None elsewhere; the env is reset.
+            Trees with ``obs``, ``reward``, ``done``, ``info`` and ``env_id``, in order of arrival; None without
+            ``block``. After a finished episode ``obs`` is its last observation. A failed step has ``info.abnormal`` and
+            ``info.err``, and None in the other fields; its env is reset.
 
         Raises:
-            AssertionError: the envs do not run, or there are no actions.
-            RuntimeError: see :meth:`reset`.
+            AssertionError: The envs are not running, or there are no actions.
+            RuntimeError: See :meth:`reset`.
         """
         self._assert_running()
         by_env = actions if isinstance(actions, Mapping) else dict(enumerate(actions))
@@ -305,12 +306,12 @@ class EnvSupervisor(Supervisor):
         """Return the next result of a step or reset: ``proc_id`` (the env), ``method``, ``data`` and ``err``.
 
         Args:
-            ignore_err: return those that failed, too; they are skipped otherwise. The env is reset in either case.
-            timeout: in seconds, for each reply.
+            ignore_err: Return failed results, which are otherwise skipped. The env is reset in either case.
+            timeout: Time-out of each reply, in seconds.
 
         Raises:
-            RuntimeError: no result is to come; or see :meth:`reset`.
-            queue.Empty: none came within ``timeout`` seconds.
+            RuntimeError: No result is pending; or see :meth:`reset`.
+            queue.Empty: No result arrived within ``timeout`` seconds.
         """
         while True:
             reply = self._take(self._next_reply(timeout))
@@ -318,8 +319,9 @@ class EnvSupervisor(Supervisor):
                 return reply
 
     def close(self, timeout: float | None = None) -> None:
-        """Close the envs and end their processes or threads, within ``timeout`` seconds each; :meth:`launch` makes them
-        anew.
+        """Close the envs and end their processes or threads, within ``timeout`` seconds each.
+
+        :meth:`launch` creates them again.
         """
         if self.closed:
             return
@@ -332,7 +334,7 @@ class EnvSupervisor(Supervisor):
         self._forget()
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """As :meth:`close`."""
+        """Alias of :meth:`close`."""
         self.close(timeout)
 
     # ------------------------------------------------------------------ replies
@@ -358,14 +360,14 @@ class EnvSupervisor(Supervisor):
         self._call(env_id, "reset", **self._reset_params[env_id])
 
     def _wait_for_all(self) -> list[RecvPayload]:
-        """Replies to the open calls, and to those that they cause."""
+        """Wait for the replies to the open calls, and to the calls that these cause."""
         replies = []
         while self._open:
             replies.append(self._take(self._next_reply(None)))
         return replies
 
     def _next_reply(self, timeout: float | None) -> RecvPayload:
-        """The next reply to an open call; one with a TimeoutError where its time is over."""
+        """Return the next reply to an open call; after its deadline a reply with a TimeoutError."""
         while self._open:
             ends = [end for *_, end in self._open.values() if end is not None]
             left = max(0.0, min(ends) - time.monotonic()) if ends else None
@@ -377,7 +379,7 @@ class EnvSupervisor(Supervisor):
                     raise
                 return self._expired(min(ends))
             self._stuck.discard(reply.proc_id)
-            if reply.req_id in self._open:  # else it came after its time
+            if reply.req_id in self._open:  # otherwise it arrived after its deadline
                 del self._open[reply.req_id]
                 return reply
         raise RuntimeError("no step or reset is under way whose result could be received")
@@ -390,7 +392,7 @@ class EnvSupervisor(Supervisor):
         return RecvPayload(env_id, req_id, method, err=error)
 
     def _take(self, reply: RecvPayload) -> RecvPayload:
-        """Bring the state of the env up to date, and send what follows."""
+        """Update the state of the env, and send follow-up calls."""
         env_id = reply.proc_id
         if reply.extra == _IN_MEMORY:
             obs = self._buffers[env_id].get()  # type: ignore[union-attr]
@@ -440,13 +442,13 @@ class EnvSupervisor(Supervisor):
 
 
 def _buffer(space: spaces.Space[Any], copy_on_get: bool) -> ShmBufferContainer | None:
-    """Memory for the observations of a space, None for one without arrays."""
+    """Create shared memory for the observations of a space; None for a space without arrays."""
     form = _form(space)
     return None if form is None else ShmBufferContainer(*form, copy_on_get)
 
 
 def _form(space: spaces.Space[Any]) -> tuple[Any, Any] | None:
-    """Dtypes and shapes of a space."""
+    """Return the dtypes and shapes of a space."""
     if isinstance(space, spaces.Dict):
         parts = {key: _form(one) for key, one in space.spaces.items()}
         if any(part is None for part in parts.values()):
@@ -460,7 +462,7 @@ def _form(space: spaces.Space[Any]) -> tuple[Any, Any] | None:
 
 
 def _move(reply: RecvPayload, buffer: ShmBufferContainer) -> None:
-    """In the process of an env: put the observation of a reply into shared memory, where it fits exactly."""
+    """Move the observation of a reply into shared memory if it fits exactly; runs in the env's process."""
     if reply.method not in ("reset", "step"):
         return
     timestep = None if reply.method == "reset" else BaseEnvTimestep(*reply.data)

@@ -1,4 +1,4 @@
-"""Named events and their listeners, called on threads of their own."""
+"""Named events and their listeners, called in separate threads."""
 
 import fnmatch
 import logging
@@ -18,19 +18,19 @@ NUM_THREADS = 2
 class EventLoop:
     """Calls the listeners of an event when it is emitted.
 
-    Concurrency: ``emit`` returns at once. The emits of one event are served one after the other, in their order, and
-    the listeners of an emit in the order in which they were added; different events share two threads. All methods may
-    be called from any thread, also by listeners.
+    Concurrency: ``emit`` returns immediately. Emits of the same event are processed sequentially in their order, with
+    listeners in the order of registration; different events share two threads. Any thread, including a listener, may
+    call the methods.
 
-    An exception in a listener is logged at once, and ends the work of the loop: no other listener is called any more,
-    and each later :meth:`emit` raises it, until :meth:`stop`.
+    An exception in a listener is logged at once and stops the loop: no other listener is called, and each later
+    :meth:`emit` raises the exception, until :meth:`stop`.
 
     Args:
-        name: the name under which :meth:`get_event_loop` finds the loop.
+        name: Name by which :meth:`get_event_loop` finds the loop.
 
     Attributes:
-        stops_at_error: False for a loop that serves others, too: an exception is logged only.
-        on_error: called when a listener has failed.
+        stops_at_error: False for a shared loop: an exception is only logged.
+        on_error: Called when a listener has failed.
     """
 
     loops: ClassVar[dict[str, "EventLoop"]] = {}
@@ -49,7 +49,7 @@ class EventLoop:
 
     @classmethod
     def get_event_loop(cls, name: str = "default") -> "EventLoop":
-        """Return the active loop of this name; a new one if there is none."""
+        """Return the active loop with this name, or create one."""
         loop = cls.loops.get(name)
         if loop is None or not loop._active:
             loop = cls.loops[name] = cls(name)
@@ -76,8 +76,8 @@ class EventLoop:
         """Remove a listener, or all listeners, of the events that match.
 
         Args:
-            event: a name or a pattern (``task.*``).
-            fn: the listener; ``None`` for all. One that is not there is no error.
+            event: Name or pattern (``task.*``).
+            fn: Listener to remove; ``None``: all. A missing listener is no error.
         """
         with self._lock:
             for name in fnmatch.filter(list(self._listeners), event):
@@ -88,23 +88,23 @@ class EventLoop:
                     del self._listeners[name]
 
     def emit(self, event: str, *args: Any, **kwargs: Any) -> None:
-        """Have the listeners of the event called; does nothing after :meth:`stop`.
+        """Emit an event; has no effect after :meth:`stop`.
 
         Raises:
-            Exception: what a listener of this loop, of any event, has raised.
+            Exception: The error of a listener of this loop, of any event.
         """
         self.raise_pending()
         with self._lock:
             if not self._active or event not in self._listeners:
                 return
-            if event in self._emits:  # a thread serves this event
+            if event in self._emits:  # a thread is processing this event
                 self._emits[event].append((args, kwargs))
             else:
                 self._emits[event] = deque([(args, kwargs)])
                 self._pool.submit(self._serve, event)
 
     def _serve(self, event: str) -> None:
-        """Serve the emits of an event until there are no more."""
+        """Process the emits of an event until there are no more."""
         while True:
             with self._lock:
                 emits = self._emits[event]
@@ -126,7 +126,7 @@ class EventLoop:
                         break
 
     def raise_pending(self) -> None:
-        """Raise the exception of a listener, if one has failed."""
+        """Raise the error of a listener, if one has failed."""
         if self._exception is not None:
             raise self._exception
 
@@ -140,19 +140,19 @@ class EventLoop:
         return event in self._listeners
 
     def drain(self, timeout_s: float) -> bool:
-        """Wait until all emits have been served; returns whether they have."""
+        """Wait until all emits are processed; return False on time-out."""
         with self._lock:
             return self._idle.wait_for(lambda: not self._emits, timeout_s)
 
     def stop(self) -> None:
-        """Remove all listeners and wait for those that are running. A second call does nothing."""
+        """Remove all listeners and wait for running ones. Repeated calls have no effect."""
         with self._lock:
             if not self._active:
                 return
             self._active = False
             self._listeners = {}
         self._exception = None
-        # A listener may be what stops the loop: it cannot wait for its own end.
+        # A listener that stops the loop cannot wait for its own end.
         inside = threading.current_thread().name.startswith(f"events-{self._name}")
         self._pool.shutdown(wait=not inside, cancel_futures=True)
         if EventLoop.loops.get(self._name) is self:
@@ -164,5 +164,5 @@ class EventLoop:
 
 
 def _is_listener(one: Listener, fn: Listener) -> bool:
-    # Bound methods are made anew at each access, so that identity would not find them.
+    # Bound methods are new objects at each access, so identity would not match.
     return one == fn or getattr(one, "once_of", None) == fn

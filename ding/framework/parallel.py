@@ -1,8 +1,9 @@
-"""``Parallel``, which belongs to tasks and not to the parallel mode: their messenger, and the start of their processes.
+"""``Parallel``: processes of a task and their communication (unrelated to the parallel mode).
 
-node          a process of the run; its number is ``node_id``
-topology      who dials whom. ``mesh``: each node all nodes before it. ``star``: each node the first one. ``alone``:
-              only the addresses of ``attach_to``. A connection carries messages both ways; nobody passes them on
+node          a process of the run with the number ``node_id``
+topology      pattern of connections. ``mesh``: each node dials all earlier nodes. ``star``: each node dials the first
+              one. ``alone``: only the addresses of ``attach_to``. Connections are bidirectional; messages are not
+              forwarded
 router        the :class:`Parallel` of a process
 """
 
@@ -35,29 +36,29 @@ Listener = Callable[..., Any]
 
 KIND = "event"
 FINISH = "task.finish"
-"""The topic that ends the tasks of a run."""
+"""Topic that ends the tasks of a run."""
 MAX_UNHEARD_BYTES = 1 << 26
-"""Newest messages per topic that wait for the first listener of their topic."""
+"""Maximum number of messages per topic that wait for its first listener."""
 CONNECT_TIMEOUT_S = 30.0
 CLOSING_TIMEOUT_S = 1.0
 
 
 class Parallel(metaclass=SingletonMetaclass):
-    """The router of this process; inactive unless the process was started by :meth:`runner`.
+    """Router of this process; inactive unless the process was started by :meth:`runner`.
 
-    Concurrency: listeners are called on the threads of an :class:`EventLoop`. A message that arrives before its topic
-    has a listener waits for the first one. A message that was emitted with ``retain`` is sent again to each node that
-    connects later.
+    Concurrency: listeners are called in the threads of an :class:`EventLoop`. A message that arrives before its topic
+    has a listener waits for the first one. A message emitted with ``retain`` is also sent to each node that connects
+    later.
 
     Attributes:
-        is_active: whether this process is one of several.
-        node_id: its number in the run.
-        local_id: its number among the processes that were started together.
-        labels: words that say what the process is for.
-        auto_recover: whether it is started again after an exception.
-        is_supervised: whether an exception in this process is dealt with by another one.
-        is_stopping: whether this process was asked to end.
-        has_finished: whether a task of this process has finished.
+        is_active: Whether this process is one of several.
+        node_id: Number of this process in the run.
+        local_id: Number among the processes that were started together.
+        labels: Labels of this process.
+        auto_recover: Whether this process is restarted after an exception.
+        is_supervised: Whether another process handles an exception in this one.
+        is_stopping: Whether this process was asked to stop.
+        has_finished: Whether a task of this process has finished.
     """
 
     def __init__(self) -> None:
@@ -100,32 +101,33 @@ class Parallel(metaclass=SingletonMetaclass):
     ) -> Callable[..., None]:
         """Return a function ``run(main, *args, **kwargs)`` that runs ``main(*args, **kwargs)`` in several processes.
 
-        ``main`` begins when the processes are connected. The run is over when a task has finished in one of them (the
-        others then end their iteration) or ``main`` has returned in all. One that is killed is started again. An
-        exception in one ends all of them within seconds, and is raised by ``run``. A single process is this one.
+        ``main`` starts once the processes are connected. The run ends when a task has finished in one process (the
+        others then complete their iteration) or ``main`` has returned in all. A killed process is restarted. An
+        exception in one process ends all of them within seconds, and ``run`` raises it. A single process runs in the
+        caller's process.
 
         Args:
-            n_parallel_workers: number of processes.
-            mq_type: the message queue: ``nng`` or ``socket`` (needs nothing else), or ``redis``.
-            attach_to: addresses of processes on other machines to dial.
+            n_parallel_workers: Number of processes.
+            mq_type: Message queue: ``nng`` or ``socket`` (no dependencies), or ``redis``.
+            attach_to: Addresses of processes on other machines to dial.
             protocol: ``ipc``, or ``tcp`` for runs on several machines.
-            address: own address for ``tcp``; by default only this machine can connect.
-            ports: for ``tcp``, one or one for each process.
+            address: Own address for ``tcp``; the default accepts only local connections.
+            ports: For ``tcp``, a first port or one port per process.
             topology: ``mesh``, ``star`` or ``alone``; see the module.
-            labels: further labels of these processes.
-            node_ids: their numbers in the run, counted up from 0 by default.
-            auto_recover: start a process again after an exception, too.
-            max_retries: how often.
-            redis_host, redis_port: of the server, for ``redis``.
-            startup_interval: not used: processes wait for each other. Accepted for older scripts.
-            log_dir: folder for what each process writes; by default that goes to this process's terminal.
+            labels: Additional labels of these processes.
+            node_ids: Numbers of the processes in the run; by default counted from 0.
+            auto_recover: Restart a process after an exception, too.
+            max_retries: Maximum number of restarts.
+            redis_host, redis_port: Address of the server, for ``redis``.
+            startup_interval: Ignored, because processes wait for each other. Accepted for older scripts.
+            log_dir: Folder for the output of each process; by default it goes to the terminal.
 
-        Processes of one run know its token: that in the environment variable ``DING_RUN_TOKEN``, which a run on several
-        machines needs; else a new one.
+        Processes of one run share a token: the environment variable ``DING_RUN_TOKEN``, which a run on several machines
+        requires; otherwise a new one.
 
         Raises:
-            AssertionError: there are no processes, or the ports or ids do not fit their number.
-            ValueError: there is no such protocol or topology, or processes outside are to be dialled without a token.
+            AssertionError: There are no processes, or the number of ports or ids does not match.
+            ValueError: The protocol or topology is unknown, or remote processes are dialled without a token.
         """
         make = functools.partial(
             make_nodes, n_parallel_workers, mq_type, attach_to, protocol, address, ports, topology, labels, node_ids
@@ -135,7 +137,7 @@ class Parallel(metaclass=SingletonMetaclass):
 
     @property
     def has_lost_state(self) -> bool:
-        """Whether this process stands in for one that was killed, and was not expected to."""
+        """Whether this process replaces one that was killed unexpectedly."""
         return self.is_active and self._retries > 0 and not self.auto_recover
 
     def start(
@@ -148,10 +150,10 @@ class Parallel(metaclass=SingletonMetaclass):
         num_peers: int = 0,
         **mq_kwargs: Any,
     ) -> "Parallel":
-        """Connect this process with the others, and wait until ``num_peers`` of them are there.
+        """Connect to the other processes, and wait until ``num_peers`` of them are connected.
 
         Raises:
-            TimeoutError: they are not there after :data:`CONNECT_TIMEOUT_S`.
+            TimeoutError: They are not connected after :data:`CONNECT_TIMEOUT_S`.
         """
         self.node_id, self.local_id = node_id, local_id
         self.labels, self.attach_to = set(labels or ()), list(attach_to)
@@ -168,14 +170,14 @@ class Parallel(metaclass=SingletonMetaclass):
         return self
 
     def stop(self) -> None:
-        """Disconnect; a second call does nothing. :meth:`start` may follow."""
+        """Disconnect. Repeated calls have no effect; :meth:`start` may follow."""
         if not self.is_active:
             return
         self.is_active = False
         assert self._mq is not None
         self._mq.stop()
         if self._listener is not None and self._listener is not threading.current_thread():
-            # What has arrived is still delivered, as the last points of curves.
+            # Deliver messages that have arrived, such as the last points of curves.
             self._listener.join(CLOSING_TIMEOUT_S)
             self._loop.drain(CLOSING_TIMEOUT_S)
         self._loop.stop()
@@ -210,14 +212,14 @@ class Parallel(metaclass=SingletonMetaclass):
             self._mq.unsubscribe(event)
 
     def emit(self, event: str, *args: Any, retain: bool = False, **kwargs: Any) -> None:
-        """Send a message to the connected nodes; does nothing when the router is inactive.
+        """Send a message to the connected nodes; has no effect if the router is inactive.
 
         Args:
-            args, kwargs: plain values, arrays, tensors, and dicts and lists of them.
-            retain: send it to nodes that connect later, too, until the next one of its topic.
+            args, kwargs: Plain values, arrays, tensors, and dicts and lists of them.
+            retain: Also send it to nodes that connect later, until the next message of its topic.
 
         Raises:
-            TypeError: an argument cannot be sent; the message says where it is.
+            TypeError: An argument cannot be sent; the message locates it.
         """
         if not self.is_active:
             return
@@ -243,7 +245,7 @@ class Parallel(metaclass=SingletonMetaclass):
                         unheard.popleft()
 
     def ask_to_stop(self) -> None:
-        """Have the tasks of this process finish, as if another process had finished."""
+        """Make the tasks of this process finish, as if another process had finished."""
         self.is_stopping = True
         self._loop.emit(FINISH, True)
 
@@ -259,7 +261,7 @@ class Parallel(metaclass=SingletonMetaclass):
         """Return the barriers of this process.
 
         Raises:
-            RuntimeError: this process is not one of several.
+            RuntimeError: This process is not one of several.
         """
         if self._barriers is None:
             if not self.is_active or self.node_id is None:
@@ -268,12 +270,12 @@ class Parallel(metaclass=SingletonMetaclass):
         return self._barriers
 
     def get_attch_to_len(self) -> int:
-        """Return the number of addresses that this node dialled."""
+        """Return the number of addresses dialled by this node."""
         return len(self.attach_to)
 
     @staticmethod
     def get_ip() -> str:
-        """Return the address of this machine in its network, 127.0.0.1 if it has none."""
+        """Return the network address of this machine, or 127.0.0.1 if it has none."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(("10.255.255.255", 1))  # nothing is sent
@@ -301,7 +303,7 @@ class Parallel(metaclass=SingletonMetaclass):
 
 
 def _run_node(context: RoleContext) -> bool | None:
-    """The body of the process of a node; returns ``True`` when a task has finished."""
+    """Main function of a node's process; returns ``True`` if a task has finished."""
     job: NodeJob = context.payload
     node: Node = job.node
     if isinstance(job.main, tuple):
@@ -323,12 +325,12 @@ def _run_node(context: RoleContext) -> bool | None:
             return router.has_finished or None
     finally:
         set_process_index(0)
-        # The process ends without what Python does at its end otherwise.
+        # Exit without the usual finalisation of Python.
         DistributedWriter.reset_root()
 
 
 def _router_loop(name: str) -> EventLoop:
-    """Return the loop of a router, which serves all tasks of a process: a listener that fails does not end it."""
+    """Return the event loop of a router, which all tasks of a process share: a failing listener does not stop it."""
     loop = EventLoop(name)
     loop.stops_at_error = False
     return loop

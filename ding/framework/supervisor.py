@@ -1,6 +1,6 @@
-"""Workers as children: an object in a thread or process of its own, with calls sent to it and replies received.
+"""Workers as children: objects in their own thread or process that receive calls and send replies.
 
-A process ends with the one that made it; each call to it has a reply even if it is killed, see
+A child process ends with its parent. Each call gets a reply even if the process is killed, see
 :mod:`ding.framework._worker_calls`.
 """
 
@@ -33,7 +33,7 @@ JOIN_TIMEOUT_S = 5.0
 
 
 class ChildType(str, enum.Enum):
-    """Where a worker runs."""
+    """Type of a worker: thread or process."""
 
     PROCESS = "process"
     THREAD = "thread"
@@ -41,7 +41,7 @@ class ChildType(str, enum.Enum):
 
 @cache
 def get_mp_ctx() -> Any:
-    """Return how child processes are made: forked where the system can."""
+    """Return the multiprocessing context of child processes: fork if available."""
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
 
 
@@ -58,14 +58,14 @@ class Child(ABC):
 
     @abstractmethod
     def start(self, recv_queue: Any) -> None:
-        """Make the worker; replies go to ``recv_queue``."""
+        """Create the worker; replies go to ``recv_queue``."""
 
     @abstractmethod
     def shutdown(self, timeout: float | None = None) -> None:
-        """End the worker; waits for at most ``timeout`` seconds."""
+        """End the worker within ``timeout`` seconds."""
 
     def restart(self) -> None:
-        """End the worker and make it anew."""
+        """End the worker and create it again."""
         replies = self._replies
         self.shutdown()
         self.start(replies)
@@ -79,7 +79,7 @@ class Child(ABC):
 
 
 class ChildProcess(Child):
-    """A worker in a process of its own."""
+    """Worker in its own process."""
 
     def __init__(
         self, proc_id: int, init: Any, shm_buffer: Any = None, shm_callback: Any = None, mp_ctx: Any = None
@@ -93,17 +93,17 @@ class ChildProcess(Child):
         if self._runner is not None:
             return
         calls = self._mp_ctx.Queue()
-        calls.cancel_join_thread()  # where the worker was killed nobody reads them, and this process shall still end
-        # A pipe for each worker, in which it writes itself: one that is killed meanwhile spoils no other's replies.
+        calls.cancel_join_thread()  # nobody reads the queue of a killed worker; do not block the exit
+        # One pipe per worker, which only that worker writes: if it is killed, the replies of others stay intact.
         connection, replies = self._mp_ctx.Pipe(duplex=False)
         in_main_thread = threading.current_thread() is threading.main_thread()
         by_kernel = in_main_thread and self._mp_ctx.get_start_method() != "forkserver"
-        # From the stream of this process: a forked worker would repeat its numbers, as all others do.
+        # Drawn from this process's stream: forked workers would all repeat its numbers.
         seed = int(np.random.randint(ENV_SEED_BOUND))
         args = (self._served, calls, replies, self._shm, os.getpid(), by_kernel, seed)
         runner = self._mp_ctx.Process(target=serve_in_process, args=args, daemon=True)
         with replies, warnings.catch_warnings():
-            # Python 3.12 warns of threads at any fork, and each worker that runs has one here.
+            # Python 3.12 warns of threads at any fork, and each running worker has one here.
             warnings.simplefilter("ignore", DeprecationWarning)
             runner.start()
         self._replies, self._calls, self._runner = recv_queue, calls, runner
@@ -117,7 +117,7 @@ class ChildProcess(Child):
         """Queue a call.
 
         Raises:
-            Exception: what the pickling of the call raised; it is not sent.
+            Exception: The call cannot be pickled; it is not sent.
         """
         if self._open is None:
             super().send(payload)
@@ -130,7 +130,7 @@ class ChildProcess(Child):
             return
         self._open = None
         runner.terminate()
-        receiver = self._receiver  # it ends when the process has
+        receiver = self._receiver  # ends with the process
         if receiver is not None and receiver is not threading.current_thread():
             receiver.join(JOIN_TIMEOUT_S if timeout is None else timeout)
             if receiver.is_alive():
@@ -141,9 +141,9 @@ class ChildProcess(Child):
         calls.close()
 
     def _receive(self, runner: Any, connection: Connection, calls: OpenCalls) -> None:
-        """Hand on what the worker replies, until it ends."""
+        """Deliver the replies of the worker until it ends."""
         with connection, end_of(runner.pid, runner.sentinel) as end:
-            # Where both are ready, what it has sent comes before its end.
+            # If both are ready, process its messages before its end.
             while connection in wait([connection, end]):
                 try:
                     calls.receive(connection.recv_bytes())
@@ -160,7 +160,7 @@ def _ending(exitcode: int | None) -> str:
 
 
 class ChildThread(Child):
-    """A worker in a thread of its own."""
+    """Worker in its own thread."""
 
     def start(self, recv_queue: Any) -> None:
         if self._runner is not None:
@@ -179,11 +179,11 @@ class ChildThread(Child):
 
 
 class Supervisor:
-    """Makes workers, sends them calls, and receives their replies in one queue.
+    """Creates workers, sends them calls, and receives their replies in one queue.
 
     Args:
-        type_: threads or processes.
-        mp_ctx: how processes are made, by default :func:`get_mp_ctx`.
+        type_: Threads or processes.
+        mp_ctx: Multiprocessing context; by default :func:`get_mp_ctx`.
     """
 
     def __init__(self, type_: ChildType, mp_ctx: Any = None) -> None:
@@ -197,9 +197,9 @@ class Supervisor:
         """Add a worker, which gets the next number.
 
         Args:
-            init: makes the worker, in its own thread or process; or the worker itself, if it cannot be called.
-            shm_buffer: memory that is shared with the process.
-            shm_callback: ``(reply, shm_buffer)``: moves the data of a reply there.
+            init: Creates the worker in its own thread or process; or the worker itself, if it is not callable.
+            shm_buffer: Memory shared with the process.
+            shm_callback: ``(reply, shm_buffer)``: moves the data of a reply into that memory.
         """
         number = len(self._children)
         if self._type is ChildType.THREAD:
@@ -208,7 +208,7 @@ class Supervisor:
             self._children.append(ChildProcess(number, init, shm_buffer, shm_callback, self._mp_ctx))
 
     def start_link(self) -> None:
-        """Start all workers; does nothing when they run."""
+        """Start all workers; has no effect if they are running."""
         if self._running:
             return
         self._replies = queue.Queue()
@@ -217,7 +217,7 @@ class Supervisor:
         self._running = True
 
     def send(self, payload: SendPayload) -> None:
-        """Send a call to the worker that it names; before the start it is dropped with a warning."""
+        """Send a call to its worker; before the start it is dropped with a warning."""
         if not self._running:
             logger.warning("the workers are not running (call start_link): call %r is not sent", payload.method)
             return
@@ -227,9 +227,9 @@ class Supervisor:
         """Return the next reply of any worker.
 
         Raises:
-            queue.Empty: none came within ``timeout`` seconds.
-            WorkerError: the worker cannot reply, without ``ignore_err``.
-            Exception: what the call raised, without ``ignore_err``.
+            queue.Empty: No reply arrived within ``timeout`` seconds.
+            WorkerError: The worker cannot reply (without ``ignore_err``).
+            Exception: The error of the call (without ``ignore_err``).
         """
         return _checked(self._replies.get(timeout=timeout), ignore_err)
 
@@ -240,22 +240,22 @@ class Supervisor:
         callback: Callable[[RecvPayload, dict[str, SendPayload]], None] | None = None,
         timeout: float | None = None,
     ) -> list[RecvPayload]:
-        """Return the replies to these calls, in their order; replies to others stay in the queue.
+        """Return the replies to these calls, in their order; other replies stay in the queue.
 
         Args:
-            ignore_err: return exceptions, also of time-outs, in the replies.
-            callback: called with each reply and the calls that are still open; calls that it adds there are waited for.
-            timeout: in seconds, for all of them.
+            ignore_err: Return exceptions, including time-outs, in the replies.
+            callback: Called with each reply and the open calls; calls that it adds are awaited, too.
+            timeout: Total time-out in seconds.
 
         Raises:
-            AssertionError: there are no calls.
-            TimeoutError: not all replies came in time, without ``ignore_err``.
-            WorkerError: a worker cannot reply, without ``ignore_err``.
-            Exception: what a call raised, without ``ignore_err``.
+            AssertionError: There are no calls.
+            TimeoutError: Not all replies arrived in time (without ``ignore_err``).
+            WorkerError: A worker cannot reply (without ``ignore_err``).
+            Exception: The error of a call (without ``ignore_err``).
         """
         if not send_payloads:
             raise AssertionError("recv_all needs the calls whose replies it shall wait for, got none")
-        replies = self._replies  # shutdown takes the queue away, and answers there what is open
+        replies = self._replies  # shutdown replaces the queue, and answers open calls in the old one
         remaining = {payload.req_id: payload for payload in send_payloads}
         found: dict[str | None, RecvPayload] = {}
         others: list[RecvPayload] = []
@@ -282,7 +282,7 @@ class Supervisor:
         return self.recv_all([payload])[0].data
 
     def __getattr__(self, key: str) -> list[Any]:
-        """The attribute of every worker."""
+        """Return the attribute of every worker."""
         if key.startswith("_") or not self.__dict__.get("_running"):
             raise AttributeError(f"{type(self).__name__} has no attribute {key!r}; its workers have, once they run")
         payloads = [
@@ -293,7 +293,7 @@ class Supervisor:
         return [reply.data for reply in self.recv_all(payloads)]
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """End all workers; :meth:`start_link` makes them anew. A second call does nothing."""
+        """End all workers; :meth:`start_link` creates them again. Repeated calls have no effect."""
         if not self._running:
             return
         self._running = False
@@ -315,7 +315,7 @@ def _checked(reply: RecvPayload, ignore_err: bool) -> RecvPayload:
 def _next_replies(
     replies: "queue.Queue[RecvPayload]", remaining: dict[str, SendPayload], deadline: float | None, ignore_err: bool
 ) -> list[RecvPayload]:
-    """The next reply; when the time is over, one with a TimeoutError for each call that is open."""
+    """Return the next reply; on time-out one with a TimeoutError for each open call."""
     try:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         return [replies.get(timeout=left)]

@@ -1,10 +1,11 @@
-"""The task: runs middleware once per iteration, over one context.
+"""Task: runs middleware once per iteration over a shared context.
 
-iteration     one turn of :meth:`Task.run`: all forward phases, then all backward phases, then the context is renewed
-middleware    a callable of one argument, the context; a generator function has two phases: what comes before its
-              ``yield`` (forward) and what comes after it (backward)
-factory       what makes a middleware from a config, policy, env, ...: most names of ``ding.framework.middleware``
-router        the messenger of this process in a run of several, see :class:`ding.framework.Parallel`
+iteration     one cycle of :meth:`Task.run`: all forward phases, all backward phases, then a new context
+middleware    a callable of one argument, the context; a generator function has two phases: the code before its
+              ``yield`` (forward) and the code after it (backward)
+factory       function that creates a middleware from a config, policy, env, ...: most names of
+              ``ding.framework.middleware``
+router        messenger of this process in a run of several, see :class:`ding.framework.Parallel`
 """
 
 import contextlib
@@ -29,7 +30,7 @@ Wrapper = Callable[[Middleware], Middleware]
 
 
 class Role(str, enum.Enum):
-    """What a process does in a run of several."""
+    """Role of a process in a run of several."""
 
     LEARNER = "learner"
     COLLECTOR = "collector"
@@ -38,16 +39,16 @@ class Role(str, enum.Enum):
 
 
 class VoidMiddleware:
-    """Does nothing; :meth:`Task.use` leaves it out."""
+    """Middleware without effect, which :meth:`Task.use` skips."""
 
     def __call__(self, _: Any = None) -> None:
         return
 
 
 def enable_async(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of a task run as a background job: always in async mode, else with ``async_mode=True``.
+    """Make a task method run as a background job: always in async mode, otherwise with ``async_mode=True``.
 
-    The call then returns the task, so that ``task.backward().sync()`` waits for it.
+    The call then returns the task, so ``task.backward().sync()`` waits for it.
     """
 
     @functools.wraps(method)
@@ -61,10 +62,10 @@ def enable_async(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Wrapped:
-    """A middleware with its lock and its place in a task.
+    """Middleware with its lock and its position in a task.
 
-    A call runs the forward phase at once and returns a function that runs the backward phase; if that function is never
-    called, the task runs the backward phase at the end of the iteration.
+    A call runs the forward phase and returns a function that runs the backward phase. If that function is not called,
+    the task runs the backward phase at the end of the iteration.
     """
 
     def __init__(self, task: "Task", fn: Middleware, lock: Any) -> None:
@@ -81,9 +82,9 @@ class Wrapped:
 class Task:
     """Runs middleware; see the glossary of the module.
 
-    Concurrency: without ``async_mode`` everything runs in the calling thread. With it, the forward phases of an
-    iteration run at the same time, on ``n_async_workers`` threads; the backward phases run after all of them, in the
-    reverse order of registration. Middleware with the same lock run one after the other, in the order of registration.
+    Concurrency: without ``async_mode`` all middleware runs in the calling thread. With it, the forward phases of an
+    iteration run concurrently in ``n_async_workers`` threads; the backward phases follow, in the reverse order of
+    registration. Middleware with the same lock runs sequentially, in the order of registration.
     """
 
     role = Role
@@ -100,17 +101,17 @@ class Task:
         ctx: Context | None = None,
         labels: set[str] | None = None,
     ) -> "Task":
-        """Begin anew, without middleware, roles and listeners. As a context manager the task is stopped at the end.
+        """Start afresh, without middleware, roles and listeners. As a context manager the task is stopped at the end.
 
         Args:
-            async_mode: whether the middleware of an iteration run at the same time.
-            n_async_workers: number of threads for that.
-            ctx: the first context.
-            labels: further labels of this process.
+            async_mode: Run the middleware of an iteration concurrently.
+            n_async_workers: Number of threads for that.
+            ctx: Initial context.
+            labels: Additional labels of this process.
         """
         self.running = True
         self._finish = False
-        self.num_collectors = 0  # that have seeded their envs
+        self.num_collectors = 0  # number of collectors that have seeded their envs
         self._asked_to_finish = self.router.is_active and self.router.is_stopping
         self.ctx = ctx or Context()
         self.async_mode = async_mode
@@ -134,7 +135,7 @@ class Task:
         return self
 
     def stop(self) -> None:
-        """Drop all middleware and listeners, and end the other processes of the run. A second call does nothing."""
+        """Drop all middleware and listeners, and end the other processes of the run. Repeated calls have no effect."""
         self._stop(finish_others=True)
 
     def _stop(self, finish_others: bool) -> None:
@@ -156,20 +157,20 @@ class Task:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The others end, or this process begins anew, when its exception has reached what started it.
+        # The others end, or this process restarts, once its exception has reached its caller.
         self._stop(finish_others=error is None or not self.router.is_supervised)
 
-    # What runs.
+    # Registration.
 
     def use(self, fn: Middleware, lock: Any = False) -> "Task":
-        """Add a middleware; a :class:`VoidMiddleware` is left out.
+        """Add a middleware; a :class:`VoidMiddleware` is skipped.
 
         Args:
-            fn: the middleware.
-            lock: whether it does not run at the same time as others with a lock; or a lock of its own.
+            fn: Middleware to add.
+            lock: True: do not run concurrently with others that have a lock; or a lock object.
 
         Raises:
-            AssertionError: ``fn`` cannot be called, or the task was not started.
+            AssertionError: ``fn`` is not callable, or the task was not started.
         """
         self._check_running()
         if isinstance(fn, VoidMiddleware):
@@ -180,7 +181,7 @@ class Task:
         return self
 
     def use_wrapper(self, fn: Wrapper) -> "Task":
-        """Put a decorator around each middleware, those that are there and those to come."""
+        """Apply a decorator to all present and future middleware."""
         self._check_running()
         self._wrappers.append(fn)
         for middleware in self._middleware:
@@ -188,13 +189,14 @@ class Task:
         return self
 
     def wrap(self, fn: Middleware, lock: Any = False) -> Wrapped:
-        """Return a middleware for calls by hand: a call with the context runs its forward phase and returns a function
-        that runs its backward phase.
+        """Return a middleware for manual calls.
+
+        A call with the context runs its forward phase and returns a function that runs its backward phase.
         """
         return Wrapped(self, _checked(fn), self._lock if lock is True else lock or None)
 
     def serial(self, *fns: Middleware) -> Middleware:
-        """Return a middleware that runs these one after the other; their backward phases run in reverse order."""
+        """Return a middleware that runs these sequentially; their backward phases run in reverse order."""
         members = [fn for fn in fns if not isinstance(fn, VoidMiddleware)]
 
         def run(ctx: Any) -> Phases:
@@ -208,7 +210,7 @@ class Task:
         return run
 
     def parallel(self, *fns: Middleware) -> Middleware:
-        """Return a middleware that runs these at the same time, and so their backward phases. Not for async mode."""
+        """Return a middleware that runs the phases of these concurrently. Not for async mode."""
         members = [fn for fn in fns if not isinstance(fn, VoidMiddleware)]
         jobs = self._activate_jobs()
 
@@ -221,21 +223,21 @@ class Task:
         return run
 
     def void(self) -> VoidMiddleware:
-        """Return a middleware that :meth:`use` leaves out."""
+        """Return a middleware that :meth:`use` skips."""
         return VoidMiddleware()
 
-    # Running it.
+    # Execution.
 
     def run(self, max_step: int = int(1e12)) -> None:
-        """Do iterations until :attr:`finish`, which ends the run after the iteration in which it is set.
+        """Run iterations until :attr:`finish` is set; the current iteration is completed.
 
-        When another process has set it in the middle of an iteration, one more follows: each middleware sees it.
+        If another process sets it during an iteration, one more iteration follows, so that all middleware sees it.
 
         Args:
-            max_step: the most iterations.
+            max_step: Maximum number of iterations.
 
         Raises:
-            AssertionError: the task was not started.
+            AssertionError: The task was not started.
         """
         self._check_running()
         if not self._middleware:
@@ -249,7 +251,7 @@ class Task:
                 else:
                     middleware(self.ctx)
                 if place == 0:
-                    # All others see it, as the one that saves the last checkpoint.
+                    # All middleware sees it, such as the one that saves the last checkpoint.
                     is_last = self._asked_to_finish
             self.sync().backward()
             self.sync()
@@ -267,7 +269,7 @@ class Task:
             self._newest_locked[key] = future
 
     def _run_in_place(self, place: int, before: "Future[Any] | None", middleware: Wrapped) -> None:
-        # Jobs begin in the order in which they were submitted, so the one that is waited for has begun or is done.
+        # Jobs start in the order of submission, so the awaited one has started or is done.
         if before is not None:
             with contextlib.suppress(Exception):  # sync raises it
                 before.result()
@@ -279,7 +281,7 @@ class Task:
         """Run the forward phase of a middleware.
 
         Returns:
-            The generator, which :meth:`backward` goes on with; ``None`` if there is no second phase.
+            The generator, which :meth:`backward` resumes; ``None`` if there is no second phase.
         """
         self._check_running()
         opened = self.open_phases(fn, ctx or self.ctx)
@@ -287,10 +289,10 @@ class Task:
 
     @enable_async
     def backward(self, backward_stack: "Iterable[Phases] | Mapping[Any, Phases] | None" = None) -> None:
-        """Run the backward phases that are open, the newest first.
+        """Run the open backward phases, the newest first.
 
         Args:
-            backward_stack: only these generators, the last first.
+            backward_stack: Only these generators, the last one first.
         """
         self._check_running()
         if backward_stack is None:
@@ -307,12 +309,12 @@ class Task:
         return self._phases.push(self._phases.run_first(fn, ctx, lock))
 
     def close_phases(self, opened: OpenPhase | None) -> None:
-        """Run the second phase of what :meth:`open_phases` returned, unless it has run."""
+        """Run the second phase of a result of :meth:`open_phases`, unless it has run."""
         if opened is not None and self._phases.take(opened.phases):
             self._phases.run_second(opened)
 
     def sync(self) -> "Task":
-        """Wait for all background jobs; raises what the first that failed raised, or a listener of an event."""
+        """Wait for all background jobs; raise the first error of a job or of a listener."""
         if self._jobs is not None:
             self._jobs.sync()
         self._events.raise_pending()
@@ -321,10 +323,10 @@ class Task:
     sync_tasks = sync
 
     def async_executor(self, fn: Callable[..., Any], *args: Any) -> None:
-        """Start a background job, which :meth:`sync` waits for.
+        """Start a background job; :meth:`sync` waits for it.
 
         Raises:
-            RuntimeError: the task has no threads: it runs alone and without ``async_mode``.
+            RuntimeError: The task has no threads: it runs in a single process without ``async_mode``.
         """
         if self._jobs is None:
             raise RuntimeError("a background job needs task.start(async_mode=True) or a run of several processes")
@@ -338,7 +340,7 @@ class Task:
     # Events.
 
     def on(self, event: str, fn: Callable[..., Any]) -> None:
-        """Call ``fn`` at each emit of the event, here or in another process of the run."""
+        """Call ``fn`` at each emit of the event, in this or another process of the run."""
         self._events.on(event, fn)
 
     def once(self, event: str, fn: Callable[..., Any]) -> None:
@@ -350,14 +352,14 @@ class Task:
         self._events.off(event, fn)
 
     def emit(self, event: str, *args: Any, only_remote: bool = False, only_local: bool = False, **kwargs: Any) -> None:
-        """Call the listeners of an event, in this process and in the connected ones; returns at once.
+        """Call the listeners of an event in this and the connected processes; return immediately.
 
         Args:
-            only_remote: not in this process.
-            only_local: only in this process.
+            only_remote: Exclude this process.
+            only_local: Only this process.
 
         Raises:
-            AssertionError: the task was not started.
+            AssertionError: The task was not started.
         """
         self._check_running()
         if not only_local:
@@ -368,17 +370,17 @@ class Task:
     def wait_for(
         self, event: str, timeout: float = math.inf, ignore_timeout_exception: bool = True
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """Wait until an event is emitted; returns its arguments.
+        """Wait until an event is emitted, and return its arguments.
 
         Args:
-            timeout: in seconds.
-            ignore_timeout_exception: return ``None`` when the time is over.
+            timeout: Time-out in seconds.
+            ignore_timeout_exception: Return ``None`` on time-out.
 
         Returns:
-            ``(args, kwargs)``; ``None`` after the time, when the task has finished, or when a background job failed.
+            ``(args, kwargs)``; ``None`` on time-out, or if the task has finished or a background job has failed.
 
         Raises:
-            TimeoutError: the time is over, without ``ignore_timeout_exception``.
+            TimeoutError: The wait timed out (without ``ignore_timeout_exception``).
         """
         self._check_running()
         try:
@@ -389,11 +391,11 @@ class Task:
             raise
 
     def wait_until(self, condition: Callable[[], bool], timeout: float = math.inf) -> bool:
-        """Wait until the condition holds, or there is nothing to wait for: the task has finished, or a job has failed.
+        """Wait until the condition holds, the task has finished, or a background job has failed.
 
         Args:
-            condition: looked at again at each :meth:`wake`.
-            timeout: in seconds.
+            condition: Checked at each :meth:`wake`.
+            timeout: Time-out in seconds.
 
         Returns:
             Whether the condition holds.
@@ -402,14 +404,14 @@ class Task:
         return condition()
 
     def wake(self) -> None:
-        """Have the waiting threads look at their conditions again."""
+        """Make waiting threads check their conditions."""
         self._events.wake()
 
     # State.
 
     @property
     def finish(self) -> bool:
-        """Whether the run ends, as a rule after this iteration."""
+        """Whether the run ends, normally after this iteration."""
         return self._finish or self._asked_to_finish
 
     @finish.setter
@@ -419,7 +421,7 @@ class Task:
             self._events.wake()
 
     def init_labels(self) -> None:
-        """Add the labels that say how this process runs."""
+        """Add the labels that describe this process."""
         if self.async_mode:
             self.labels.add("async")
         if self.router.is_active:
@@ -428,10 +430,10 @@ class Task:
             self.labels.add("standalone")
 
     def add_role(self, role: str) -> None:
-        """Give this process a role; before the factories are called that look at it.
+        """Assign a role to this process; call it before the factories that depend on roles.
 
         Raises:
-            PermanentRoleError: a learner that was killed would begin again without its weights.
+            PermanentRoleError: A restarted learner would begin without its weights.
         """
         if role == Role.LEARNER and self.router.has_lost_state:
             raise PermanentRoleError(
@@ -441,7 +443,7 @@ class Task:
         self.roles.add(role)
 
     def has_role(self, role: str) -> bool:
-        """Return whether this process has the role; one without any role has all."""
+        """Return whether this process has the role; a process without any role has all."""
         return not self.roles or role in self.roles
 
     def match_labels(self, patterns: "Iterable[str] | str") -> bool:
@@ -450,10 +452,10 @@ class Task:
         return any(fnmatch.filter(self.labels, pattern) for pattern in wanted)
 
     def get_attch_to_len(self) -> int:
-        """Return the number of processes that this one connected to.
+        """Return the number of addresses dialled by this process.
 
         Raises:
-            RuntimeError: this process runs alone.
+            RuntimeError: This is a single-process run.
         """
         if not self.router.is_active:
             raise RuntimeError("task.get_attch_to_len: the router is not active, this process runs alone")
@@ -478,7 +480,7 @@ class Task:
 
 
 def current_task() -> Task:
-    """Return the task that was started last and is not stopped; :data:`task` when there is none."""
+    """Return the most recently started task that is not stopped; :data:`task` if there is none."""
     return _started[-1] if _started else task
 
 

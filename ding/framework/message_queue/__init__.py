@@ -1,4 +1,4 @@
-"""Message queues between the processes of a run, chosen by their registered name."""
+"""Message queues between the processes of a run, selected by registered name."""
 
 from ding.utils import MQ_REGISTRY
 from ding.utils.exports import lazy_exports, register_lazily

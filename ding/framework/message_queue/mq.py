@@ -1,13 +1,13 @@
-"""What a messenger between processes can do."""
+"""Interface of message queues."""
 
 from abc import ABC, abstractmethod
 from typing import Any
 
 
 class MQ(ABC):
-    """A message queue of one process: topics and bytes to and from the connected ones.
+    """Message queue of one process: sends and receives topics with bytes.
 
-    A constructor takes further keyword arguments than it needs, so that one set of them serves all kinds.
+    Constructors accept extra keyword arguments, so that the same arguments suit all types.
     """
 
     @abstractmethod
@@ -15,28 +15,28 @@ class MQ(ABC):
 
     @abstractmethod
     def listen(self) -> None:
-        """Begin to receive; connections are made from here on."""
+        """Start connecting and receiving."""
 
     @abstractmethod
     def publish(self, topic: str, data: bytes) -> None:
-        """Send a message to every connected process. Blocks while one of them is too far behind."""
+        """Send a message to all connected processes. Blocks while one of them is too far behind."""
 
     @abstractmethod
     def subscribe(self, topic: str) -> None:
-        """Receive this topic, where the kind of queue chooses by topics."""
+        """Receive this topic; only for queues that filter by topic."""
 
     @abstractmethod
     def unsubscribe(self, topic: str) -> None:
-        """No longer receive this topic."""
+        """Stop receiving this topic."""
 
     @abstractmethod
     def recv(self) -> tuple[str, bytes] | None:
-        """Wait for a message; returns its topic and data, or ``None`` when the queue has been stopped."""
+        """Wait for a message and return its topic and data, or ``None`` once the queue is stopped."""
 
     def wait_for_peers(self, num_peers: int, timeout_s: float) -> bool:
-        """Wait until so many processes are connected; returns whether they are. A queue over a server need not wait."""
+        """Wait until ``num_peers`` processes are connected; return False on time-out. Server queues need not wait."""
         return True
 
     @abstractmethod
     def stop(self) -> None:
-        """Close all connections; :meth:`recv` returns ``None`` from here on. A second call does nothing."""
+        """Close all connections; :meth:`recv` then returns ``None``. Repeated calls have no effect."""

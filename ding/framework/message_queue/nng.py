@@ -1,4 +1,4 @@
-"""The default message queue by the name that scripts know: sockets of our own, for which no package is needed."""
+"""Default message queue under the name used by scripts; implemented with sockets, without the package nng."""
 
 from ding.framework.message_queue.socket_mq import SocketMQ
 

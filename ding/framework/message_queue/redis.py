@@ -1,8 +1,8 @@
-"""Processes that share a redis server: a message queue without topology, for machines that cannot dial each other.
+"""Message queue over a shared redis server, for machines that cannot connect to each other directly.
 
-Wire: published data is ``32 bytes of HMAC over channel and rest | 32 hex digits of the sender | data``; a message with
-another HMAC comes from a process without the token of the run, and is dropped. Channels are ``<run>:all:<topic>`` and
-``<run>:<node>:<topic>``, where ``<run>`` is made of the token, so that runs do not hear each other.
+Wire format: published data is ``32 bytes of HMAC over channel and rest | 32 hex digits of the sender | data``; messages
+with a wrong HMAC come from processes without the token of the run and are dropped. Channels are ``<run>:all:<topic>``
+and ``<run>:<node>:<topic>``, where ``<run>`` is derived from the token, so that runs do not interfere.
 """
 
 import contextlib
@@ -25,18 +25,18 @@ _HERE = "__here__"
 
 
 class RedisMQ(MQ):
-    """Publishes on a redis server, and receives what others of the run publish there; needs the extra ``redis``.
+    """Publishes to a redis server and receives the messages of the run; requires the extra ``redis``.
 
-    Concurrency: all methods may be called from any thread; :meth:`recv` from one.
+    Concurrency: any thread may call the methods; :meth:`recv` from one thread.
 
     Args:
-        redis_host: of the server; this machine by default.
-        redis_port: of the server.
-        token: the secret of the run.
-        on_peer: called with a function ``send(topic, data)`` for each process that comes to be known.
+        redis_host: Host of the server; by default this machine.
+        redis_port: Port of the server.
+        token: Secret of the run.
+        on_peer: Called with a function ``send(topic, data)`` for each newly discovered process.
 
     Raises:
-        ImportError: the package ``redis`` is missing; the message says how to install it.
+        ImportError: The package ``redis`` is missing; the message explains the installation.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class RedisMQ(MQ):
         self._stopped = threading.Event()
 
     def listen(self) -> None:
-        """Subscribe, and have the others of the run know this process.
+        """Subscribe, and announce this process to the others of the run.
 
         Raises:
-            redis.exceptions.ConnectionError: there is no server.
+            redis.exceptions.ConnectionError: The server cannot be reached.
         """
         self._received = self._client.pubsub()
         self._received.psubscribe(f"{self._run}:all:*", f"{self._run}:{self._name}:*")
@@ -86,7 +86,7 @@ class RedisMQ(MQ):
                 if not self._stopped.is_set():
                     logger.error("the connection to the redis server ended: %s", error)
                 return None
-            if message is None or not message["type"].endswith("message"):  # of the subscription itself
+            if message is None or not message["type"].endswith("message"):  # confirmation of the subscription
                 continue
             if opened := self._opened(message["channel"], message["data"]):
                 sender, topic, data = opened
@@ -116,7 +116,7 @@ class RedisMQ(MQ):
         return hmac.digest(self._key, len(channel).to_bytes(4, "big") + channel + rest, "sha256")
 
     def _opened(self, channel: bytes, wire: bytes) -> tuple[str, str, bytes] | None:
-        """Sender, topic and data; ``None`` for own messages and those of strangers."""
+        """Return sender, topic and data; ``None`` for own messages and those without a valid HMAC."""
         mac, rest = wire[:MAC_BYTES], wire[MAC_BYTES:]
         if len(rest) < NAME_BYTES or not hmac.compare_digest(mac, self._mac(channel, rest)):
             logger.warning("a message on %r does not know the token of this run and is dropped", channel)
@@ -125,7 +125,7 @@ class RedisMQ(MQ):
         return None if sender == self._name else (sender, channel.decode().split(":", 2)[2], data)
 
     def _note(self, sender: str) -> None:
-        """Greet a process that was not known, and send it what is kept for those that come later."""
+        """Answer a new process, and send it the retained messages."""
         with self._changed:
             if sender in self._peers:
                 return

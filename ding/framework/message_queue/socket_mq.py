@@ -1,21 +1,21 @@
-"""Processes that are connected by sockets, without a server in between: the message queue of ``ditask``.
+"""Message queue over direct sockets between processes, without a server: the default of ``ditask``.
 
-Wire: a connection begins with a mutual proof of the run's token, so that no byte of a stranger is read as a message::
+Wire format: a connection starts with a mutual proof of the run's token, so that no data of a stranger is parsed::
 
     both      nonce (32 random bytes)
     dialling  HMAC-SHA256(token, "dial" | nonce of the dialling side | nonce of the accepting side)
     accepting HMAC-SHA256(token, "accept" | the same nonces), after it has checked the proof of the dialling side
 
-A stranger gets in only with a proof of the side that it plays. One that dials cannot have a process make that proof for
-it: an accepting side proves nothing to a stranger, and never makes a proof of the dialling side. One that a process
-dials could have that process connect with itself: so no nonce is accepted that this process has itself just sent.
-Nothing here binds the proof to an address or encrypts what follows: whoever sits on the way between two processes of
-the run passes their proofs on, and can change what they send. Then come frames::
+A stranger is admitted only with a proof for its side. It cannot obtain one by dialling: the accepting side proves
+nothing to a stranger and never creates a proof for the dialling side. A stranger that is dialled could relay the
+connection back to the same process; therefore nonces that this process has just sent are rejected. The proof is not
+bound to an address, and the data is not encrypted: an attacker between two processes of the run can relay their proofs
+and change the data. After the proofs, frames follow::
 
     u32 length of the topic | topic | u64 length of the data | data
 
-Addresses are ``ipc:///path`` (a socket file of the user alone) and ``tcp://host:port``. Whoever dials tries again until
-the other side is there, so the processes of a run may start in any order.
+Addresses are ``ipc:///path`` (a socket file that only the user can access) and ``tcp://host:port``. The dialling side
+retries until the other side is up, so the processes of a run may start in any order.
 """
 
 import contextlib
@@ -40,17 +40,17 @@ PROOF_BYTES = 32
 MAX_TOPIC_BYTES = 4096
 MAX_DATA_BYTES = 1 << 32
 MAX_WAITING = 256
-"""Messages that wait for a process that reads too slowly, or for :meth:`SocketMQ.recv`."""
+"""Maximum number of messages that wait for a slow process, or for :meth:`SocketMQ.recv`."""
 HANDSHAKE_TIMEOUT_S = 5.0
-"""For the whole handshake, however many parts the other side sends it in."""
+"""Time-out of the whole handshake, in seconds."""
 MAX_STRANGERS = 64
-"""Accepted connections that have not proven the token yet; each costs a thread and a file descriptor, of which a
-process has often 1024. For one more, the oldest is closed: a process of the run needs milliseconds for its proof, and
-dials again where it was closed, so it gets in while strangers hold as many connections as they like."""
+"""Maximum number of accepted connections without a proof of the token; each costs a thread and a file descriptor, of
+which a process often has 1024. Beyond it the oldest is closed: a process of the run needs only milliseconds for its
+proof and redials, so it is admitted even if strangers hold many connections."""
 ACCEPT_PAUSE_S = 0.1
-"""After an accept that failed: what it lacked, as a file descriptor, is not there again at once."""
+"""Pause after a failed accept: a missing resource, such as a file descriptor, is not available at once."""
 SEND_TIMEOUT_S = 60.0
-"""How long a message waits for a process that does not read; then its connection is closed."""
+"""Time that a message waits for a process that does not read; then the connection is closed."""
 CLOSING_TIMEOUT_S = 0.5
 DIAL_INTERVAL_S = 0.05
 _TOPIC = struct.Struct("!I")
@@ -58,21 +58,21 @@ _DATA = struct.Struct("!Q")
 
 
 class MessageQueueError(Exception):
-    """A connection that does not follow the protocol; the message says how."""
+    """The connection violates the protocol; the message explains how."""
 
 
 class SocketMQ(MQ):
-    """Sends to, and receives from, the processes that it dialled and those that dialled it.
+    """Exchanges messages with the processes that it dialled and those that dialled it.
 
-    Concurrency: each connection has a thread that reads and one that writes; all methods may be called from any thread.
-    ``publish`` blocks while :data:`MAX_WAITING` messages wait for one of the peers (back-pressure); one that does not
-    read for :data:`SEND_TIMEOUT_S` is disconnected.
+    Concurrency: each connection has a reader and a writer thread; any thread may call the methods. ``publish`` blocks
+    while :data:`MAX_WAITING` messages wait for one of the peers (back-pressure); a peer that does not read for
+    :data:`SEND_TIMEOUT_S` is disconnected.
 
     Args:
-        listen_to: own address.
-        attach_to: addresses to dial.
-        token: the secret of the run; processes without it are refused.
-        on_peer: called with a function ``send(topic, data)`` for each new peer, before anything else is sent to it.
+        listen_to: Own address.
+        attach_to: Addresses to dial.
+        token: Secret of the run; processes without it are rejected.
+        on_peer: Called with a function ``send(topic, data)`` for each new peer, before any other message to it.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SocketMQ(MQ):
         self._peers: set[_Peer] = set()
         self._strangers: list[_Peer] = []  # oldest first
         self._nonces = _OpenNonces()
-        # Who has connected and left again was there, too, for the one who waits for peers.
+        # Also counts processes that have disconnected again.
         self._num_left = 0
         self._lock = threading.Condition()
         self._stopped = threading.Event()
@@ -106,7 +106,7 @@ class SocketMQ(MQ):
         """Bind the own address and dial the others.
 
         Raises:
-            OSError: the address cannot be bound; the message names it.
+            OSError: The address cannot be bound; the message names it.
         """
         self._server = _bound(self.listen_to)
         threading.Thread(target=self._accept, name="mq-accept", daemon=True).start()
@@ -137,7 +137,7 @@ class SocketMQ(MQ):
             return
         self._stopped.set()
         if self._server is not None:
-            # Closing alone does not wake the thread that accepts.
+            # Closing alone does not wake the accepting thread.
             with contextlib.suppress(OSError):
                 self._server.shutdown(socket.SHUT_RDWR)
             self._server.close()
@@ -150,11 +150,11 @@ class SocketMQ(MQ):
                 stranger.hang_up()
         for peer in peers:
             peer.close()
-        with contextlib.suppress(queue.Full):  # recv finds the flag, then
+        with contextlib.suppress(queue.Full):  # otherwise recv sees the flag
             self._inbox.put_nowait(None)
 
     def _accept(self) -> None:
-        """Accept until the queue is stopped. No error ends that: a lost connection and a lack of descriptors pass."""
+        """Accept until the queue is stopped. Lost connections or missing descriptors do not end the loop."""
         assert self._server is not None
         is_failing = False
         while not self._stopped.is_set():
@@ -169,10 +169,10 @@ class SocketMQ(MQ):
                 self._stopped.wait(ACCEPT_PAUSE_S)
 
     def _meet(self, connection: socket.socket) -> None:
-        """Serve a connection in a thread of its own, once there are fewer than :data:`MAX_STRANGERS`.
+        """Serve a connection in its own thread, once there are fewer than :data:`MAX_STRANGERS`.
 
         Raises:
-            RuntimeError: no thread can be started.
+            RuntimeError: No thread can be started.
         """
         peer = _Peer(connection, dials=False)
         with self._lock:
@@ -195,7 +195,7 @@ class SocketMQ(MQ):
 
     def _dial(self, address: str) -> None:
         while not self._stopped.is_set():
-            with contextlib.suppress(OSError):  # also where there is no free file descriptor
+            with contextlib.suppress(OSError):  # also if there is no free file descriptor
                 self._serve(_Peer(_connected(address), dials=True))
             self._stopped.wait(DIAL_INTERVAL_S)
 
@@ -225,7 +225,7 @@ class SocketMQ(MQ):
 
 
 class _OpenNonces:
-    """The nonces that this process has sent in handshakes which are not over."""
+    """Nonces that this process has sent in unfinished handshakes."""
 
     def __init__(self) -> None:
         self._open: set[bytes] = set()
@@ -235,7 +235,7 @@ class _OpenNonces:
 
     @contextlib.contextmanager
     def new(self) -> Iterator[bytes]:
-        """A new nonce, open in the context: only there it is sent, and are proofs over it checked."""
+        """Yield a new nonce, which is sent and verified only within the context."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         self._open.add(nonce)
         try:
@@ -245,7 +245,7 @@ class _OpenNonces:
 
 
 class _Peer:
-    """One connection, that this process dialled or accepted."""
+    """A connection that this process dialled or accepted."""
 
     def __init__(self, connection: socket.socket, dials: bool) -> None:
         self._connection = connection
@@ -255,10 +255,10 @@ class _Peer:
         self._writer: threading.Thread | None = None
 
     def shake_hands(self, token: bytes, nonces: _OpenNonces) -> None:
-        """Prove to the other side that the token is known, and have it do the same; then begin to write.
+        """Prove knowledge of the token to the other side, verify its proof, then start writing.
 
         Raises:
-            MessageQueueError: it does not know the token, is not one of ours, or is too slow.
+            MessageQueueError: The other side does not know the token, uses another protocol, or is too slow.
         """
         deadline = time.monotonic() + HANDSHAKE_TIMEOUT_S
         try:
@@ -298,12 +298,12 @@ class _Peer:
             raise MessageQueueError("the other side does not know the token of this run")
 
     def hang_up(self) -> None:
-        """Break the connection off; what reads it ends."""
+        """Shut down the connection, which ends its reader."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def send(self, topic: str, data: bytes) -> None:
-        """Queue a message; waits while the queue is full and the connection open."""
+        """Queue a message; block while the queue is full and the connection open."""
         deadline = time.monotonic() + SEND_TIMEOUT_S
         while not self._closed.is_set():
             with contextlib.suppress(queue.Full):
@@ -329,7 +329,7 @@ class _Peer:
             yield topic, self._exactly(length)
 
     def close(self) -> None:
-        """End the connection, after what is queued where that goes out soon; the threads follow."""
+        """Close the connection after a short wait for queued messages; the threads end afterwards."""
         self._closed.set()
         with contextlib.suppress(queue.Full):
             self._outbox.put_nowait(None)
@@ -339,7 +339,7 @@ class _Peer:
         self._connection.close()
 
     def _write(self) -> None:
-        with contextlib.suppress(OSError):  # the reading thread reports it
+        with contextlib.suppress(OSError):  # the reader thread reports it
             while message := self._outbox.get():
                 topic, data = message[0].encode(), message[1]
                 self._connection.sendall(_TOPIC.pack(len(topic)) + topic + _DATA.pack(len(data)))
@@ -350,7 +350,7 @@ class _Peer:
         view = memoryview(data)
         while view:
             if deadline is not None:
-                # The timeout of a socket is for each call: one who sends byte by byte would have it as often.
+                # A socket's time-out is per call: a sender of single bytes could extend it indefinitely.
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise TimeoutError
@@ -367,7 +367,7 @@ def _socket_for(address: str) -> socket.socket:
         return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # A machine that lost power says nothing: the kernel asks it.
+    # A machine without power sends nothing: let the kernel probe it.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, option):
@@ -386,7 +386,7 @@ def _connected(address: str) -> socket.socket:
 
 
 def _remove_dead(address: str) -> None:
-    """Remove the socket file of a process that was killed."""
+    """Remove the socket file of a killed process."""
     if address.startswith("ipc://"):
         with _socket_for(address) as probe:
             try:

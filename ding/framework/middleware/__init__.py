@@ -1,4 +1,4 @@
-"""The steps of a task: collecting, data on its way, training, evaluation, logs, exchange between processes."""
+"""Middleware of a task: collection, data processing, training, evaluation, logging and exchange between processes."""
 
 from ding.utils.exports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""What the exchangers send and receive: mail boxes, payloads of contexts, envelopes of models."""
+"""Building blocks of the exchangers: mailboxes, context payloads and model envelopes."""
 
 import logging
 import threading
@@ -24,12 +24,12 @@ News = dict[str, Any]
 
 
 class Mailbox:
-    """News that come at any time, until a middleware takes them all at once.
+    """Accumulates incoming news until a middleware takes them all.
 
-    Concurrency: all methods may be called from any thread.
+    Concurrency: any thread may call the methods.
 
     Args:
-        fold: ``fold(news, payload)`` puts a payload into the news that have not been taken.
+        fold: ``fold(news, payload)`` merges a payload into the pending news.
     """
 
     def __init__(self, fold: Callable[[News, Any], None]) -> None:
@@ -44,26 +44,26 @@ class Mailbox:
         self._task.wake()
 
     def wait(self, timeout_s: float, is_enough: Callable[[News], bool] = bool) -> bool:
-        """Wait until the news are enough; returns whether they are, or the task has finished.
+        """Wait until the news suffice; return whether they do or the task has finished.
 
         Args:
-            timeout_s: in seconds.
-            is_enough: by default, whether there are any.
+            timeout_s: Time-out in seconds.
+            is_enough: By default, whether there are any news.
         """
         return self._task.wait_until(lambda: is_enough(self._news), timeout_s) or self._task.finish
 
     def take(self) -> News:
-        """Return the news and forget them."""
+        """Return the news and clear them."""
         with self._lock:
             news, self._news = self._news, {}
             return news
 
 
 class ContextPost:
-    """What a process sends of its context, and what it takes of those of the others, by its roles.
+    """Selects the context values that a process sends, and merges those of others, depending on the roles.
 
     Args:
-        storage_loader: puts data of collectors into files.
+        storage_loader: Stores the data of collectors in files.
     """
 
     def __init__(self, storage_loader: StorageLoader | None) -> None:
@@ -76,14 +76,14 @@ class ContextPost:
 
     @property
     def needs_data(self) -> bool:
-        """Whether this process does nothing without data of the others."""
+        """Whether this process must wait for data of others."""
         return self._learns and not self._collects
 
     def receive(self, payload: Mapping[str, Any]) -> None:
-        """Take what another process has sent.
+        """Accept a payload of another process.
 
         Raises:
-            AssertionError: its data came as a file, and there is no loader.
+            AssertionError: Its data is in a file, and there is no loader.
         """
         if "stored" not in payload:
             self.mailbox.put(payload)
@@ -110,7 +110,7 @@ class ContextPost:
                 news[key] = value
 
     def merge(self, ctx: Any, news: News) -> None:
-        """Put the news into the context."""
+        """Merge the news into the context."""
         for key, value in news.items():
             if key in _COUNTERS:
                 setattr(ctx, key, getattr(ctx, key) + value)
@@ -123,7 +123,7 @@ class ContextPost:
             setattr(ctx, self._kind_of_data, [])
 
     def produced(self, ctx: Any, role: Role) -> News:
-        """Return what a process of this role sends of its context; nothing is sent twice."""
+        """Return the values that a process with this role sends; each is sent only once."""
         if role is Role.LEARNER:
             return {"train_iter": ctx.train_iter}
         if role is Role.EVALUATOR:
@@ -144,10 +144,10 @@ class ContextPost:
 
 
 class ModelPost:
-    """Sends and receives states of a model under an event, in an envelope ``{"id", "time", "model" | "stored"}``, with
-    ``normalization`` where the policy of the model keeps statistics of observations or rewards.
+    """Sends and receives model states under an event.
 
-    The newest one goes also to processes that connect later.
+    A state is sent in an envelope ``{"id", "time", "model" | "stored"}``, with ``normalization`` if the model's policy
+    keeps statistics of observations or rewards. The newest one is also sent to processes that connect later.
     """
 
     def __init__(self, model: torch.nn.Module, loader: ModelLoader | None, event: str) -> None:
@@ -157,11 +157,11 @@ class ModelPost:
         self._counted: Counted | None = None
 
     def listen(self) -> None:
-        """Begin to receive."""
+        """Start receiving."""
         self._task.on(self._event, self._mailbox.put)
 
     def contribute(self) -> None:
-        """Send what this process counted of observations and rewards, from the first call on."""
+        """Send this process's statistics of observations and rewards, starting with the first call."""
         statistics = statistics_of_model(self._model)
         if statistics is not None and self._counted is None:
             self._counted = Counted()
@@ -171,7 +171,7 @@ class ModelPost:
             self._task.emit(f"{self._event}_statistics", contribution, only_remote=True)
 
     def merge_contributions(self) -> None:
-        """Take in what other processes counted, from now on."""
+        """Merge the statistics of other processes from now on."""
         self._task.on(f"{self._event}_statistics", self._merge)
 
     def _merge(self, contribution: Mapping[str, Any]) -> None:
@@ -180,7 +180,7 @@ class ModelPost:
             statistics.merge(contribution)
 
     def send(self, number: int) -> None:
-        """Send the state as it is now, with the statistics of observations and rewards."""
+        """Send the current state with the statistics of observations and rewards."""
         if self._loader is None:
             self._emit(number, {"model": self._model.state_dict()})
         else:
@@ -195,12 +195,12 @@ class ModelPost:
             self._task.router.emit(topic_of(self._event), envelope, retain=True)
 
     def newest(self, timeout_s: float) -> News:
-        """Return the newest envelope that was not returned yet; empty if none comes in time."""
+        """Return the newest envelope not returned yet; empty on time-out."""
         self._mailbox.wait(timeout_s)
         return self._mailbox.take()
 
     def load(self, envelope: News) -> bool:
-        """Load a state; returns whether its file was still there."""
+        """Load a state; return whether its file still existed."""
         try:
             if self._loader is not None and "stored" in envelope:
                 state = self._loader.load(_handle(envelope["stored"]))
@@ -216,28 +216,28 @@ class ModelPost:
         return True
 
     def close(self) -> None:
-        """End the loader."""
+        """Close the loader."""
         if self._loader is not None:
             self._loader.shutdown()
 
 
 def has_data(news: Mapping[str, Any]) -> bool:
-    """Return whether trajectories or episodes are among the news."""
+    """Return whether the news contain trajectories or episodes."""
     return any(key in news for key in _DATA)
 
 
 def _sendable(data: Any) -> object:
-    """Transitions as columns, which take a few arrays in all instead of some for each."""
+    """Convert transitions to columns, which need only a few arrays in total."""
     if isinstance(data, TransitionBatch) or not isinstance(data[0], Mapping):
         return data
     try:
         return TransitionBatch.from_rows(list(data))
-    except ValueError:  # rows of different forms
+    except ValueError:  # rows with different fields or shapes
         return list(data)
 
 
 def _joined(first: Sequence[Any] | None, second: Sequence[Any]) -> Sequence[Any]:
-    """The transitions or episodes of both."""
+    """Concatenate transitions or episodes."""
     if not first:
         return second
     if isinstance(first, TransitionBatch) and isinstance(second, TransitionBatch):
@@ -250,10 +250,10 @@ def _address(storage: Storage) -> dict[str, str]:
 
 
 def _handle(address: Mapping[str, str]) -> Storage:
-    """The handle of what another process has saved.
+    """Return the handle of data that another process saved.
 
     Raises:
-        ValueError: there is no such class of handles here.
+        ValueError: The handle class is unknown here.
     """
     kinds: dict[str, Callable[[str], Storage]] = {}
     todo = Storage.__subclasses__()

@@ -1,4 +1,4 @@
-"""Which processes of a parallel run a middleware is for."""
+"""Restriction of middleware to certain roles in a parallel run."""
 
 import functools
 import logging
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 def for_roles(*roles: str) -> Callable[[F], F]:
-    """Let a factory, or a class of middleware, return a :class:`VoidMiddleware` in processes without these roles.
+    """Make a factory or middleware class return a :class:`VoidMiddleware` in processes without these roles.
 
-    A run of one process, and a process without any role, has all roles. The gate is looked at when the factory is
-    called, so ``task.add_role`` comes before.
+    A single-process run, and a process without any role, has all roles. Roles are checked when the factory is called,
+    so call ``task.add_role`` before it.
     """
 
     def decorate(factory: F) -> F:
@@ -34,7 +34,7 @@ def for_roles(*roles: str) -> Callable[[F], F]:
 
 
 def in_parallel(made: type[T]) -> type[T]:
-    """Let a class of middleware make a :class:`VoidMiddleware` in a run of one process, and where no role is set."""
+    """Make a middleware class return a :class:`VoidMiddleware` in a single-process run, and where no role is set."""
 
     def has_roles() -> bool:
         task = current_task()
@@ -46,12 +46,12 @@ def in_parallel(made: type[T]) -> type[T]:
 
 
 def between_processes(made: type[T]) -> type[T]:
-    """Let a class of middleware make a :class:`VoidMiddleware` in a run of one process, which exchanges nothing."""
+    """Make a middleware class return a :class:`VoidMiddleware` in a single-process run, where nothing is exchanged."""
     return _made_where(made, lambda: current_task().router.is_active)
 
 
 def _made_where(made: type[T], here: Callable[[], bool]) -> type[T]:
-    """Let a class make a :class:`VoidMiddleware` where ``here`` is false; its signature stays that of ``__init__``."""
+    """Make a class return a :class:`VoidMiddleware` where ``here`` is false; keep the signature of ``__init__``."""
 
     def new(cls: type, *args: Any, **kwargs: Any) -> object:
         return object.__new__(cls) if here() else VoidMiddleware()

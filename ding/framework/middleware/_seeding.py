@@ -8,12 +8,12 @@ from ding.utils import SeedTree, process_index
 def seed_collector_envs(env: EnvManager, seed: int) -> None:
     """Seed the envs of a collector.
 
-    Each collector of a task and each process of a run has seeds of its own, and a training that is resumed after some
-    env steps has others than the one before.
+    Each collector of a task and each process of a run uses different seeds, and a resumed training uses other seeds
+    than the original run.
 
     Args:
-        env: env manager.
-        seed: the seed of the run.
+        env: Env manager.
+        seed: Seed of the run.
     """
     task = current_task()
     number, env_step = 0, 0

@@ -1,4 +1,4 @@
-"""Barriers: neighbouring processes wait for each other. For debugging, as all go at the pace of the slowest."""
+"""Barriers between neighbouring processes. For debugging: all processes run at the pace of the slowest."""
 
 from collections.abc import Iterator
 
@@ -13,14 +13,14 @@ from ding.framework.task import current_task
 class Barrier:
     """Waits for all connected processes in the forward phase, and again in the backward phase.
 
-    All of them must use the same number of barriers. In a run of one process it does nothing.
+    All processes must use the same number of barriers. Has no effect in a single-process run.
 
     Args:
-        attch_from_nums: number of processes that dial this one; those that it dials itself are known.
-        timeout: in seconds, of each wait.
+        attch_from_nums: Number of processes that dial this one; the processes it dials itself are known.
+        timeout: Time-out of each wait, in seconds.
 
     Raises:
-        TimeoutError: by the middleware: not all of them came in time.
+        TimeoutError: (by the middleware) Not all processes arrived in time.
     """
 
     def __init__(self, attch_from_nums: int, timeout: float = 60) -> None:

@@ -1,4 +1,4 @@
-"""Collectors of tasks in which two or more policies play in one environment. DI-engine 0.5 has none."""
+"""Collectors for environments in which several policies play. DI-engine 0.5 has none."""
 
 import math
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from ding.framework.task import Role
 
 @for_roles(Role.COLLECTOR)
 class BattleStepCollector:
-    """Makes ``n_sample * unroll_len`` env steps with one policy per player, or more by the last vector step.
+    """Collects at least ``n_sample * unroll_len`` env steps with one policy per player, in whole vector steps.
 
-    Writes, with one entry per player, ``ctx.trajectories`` (its transitions, environment by environment) and
-    ``ctx.trajectory_end_idx`` (the position of each environment's last one), and adds to ``ctx.env_step`` and
-    ``ctx.env_episode``. A policy with ``collect_data = False`` plays along: its entries are empty lists.
+    Writes, with one entry per player, ``ctx.trajectories`` (its transitions, grouped by environment) and
+    ``ctx.trajectory_end_idx`` (the position of each environment's last transition), and adds to ``ctx.env_step`` and
+    ``ctx.env_episode``. The entries of a policy with ``collect_data = False`` are empty lists.
 
     An observation is indexable by player, an action is a list with one array per player, ``timestep.info`` is a list
     with one dict per player, and ``done`` is shared, as in :class:`~ding.worker.BattleSampleSerialCollector`.
 
     Args:
         cfg: ``seed`` and ``policy.collect.n_sample``, ``policy.collect.unroll_len``.
-        policies: the collect mode of each player's policy.
-        env: env manager; seeded here, and launched at the first call.
+        policies: Collect mode of each player's policy.
+        env: Env manager; seeded here, and launched at the first call.
 
     Raises:
-        ValueError: there are fewer than two policies.
+        ValueError: There are fewer than two policies.
     """
 
     def __init__(self, cfg: EasyDict, policies: Sequence[CollectMode], env: EnvManager) -> None:
@@ -53,18 +53,18 @@ class BattleStepCollector:
 
 @for_roles(Role.COLLECTOR)
 class BattleEpisodeCollector:
-    """Begins and finishes ``n_episode`` episodes with one policy per player.
+    """Starts and finishes ``n_episode`` episodes with one policy per player.
 
-    Writes ``ctx.episodes``: per player a list of episodes, each a list of transitions (of a policy with
-    ``collect_data = False`` an empty list). Adds to ``ctx.env_step`` and ``ctx.env_episode``.
+    Writes ``ctx.episodes``: for each player a list of episodes, each a list of transitions (an empty list for a policy
+    with ``collect_data = False``). Adds to ``ctx.env_step`` and ``ctx.env_episode``.
 
     Args:
         cfg: ``seed`` and ``policy.collect.n_episode``.
-        policies: the collect mode of each player's policy.
-        env: env manager, as :class:`BattleStepCollector` has it; seeded here, and launched at the first call.
+        policies: Collect mode of each player's policy.
+        env: Env manager as in :class:`BattleStepCollector`; seeded here, and launched at the first call.
 
     Raises:
-        ValueError: there are fewer than two policies.
+        ValueError: There are fewer than two policies.
     """
 
     def __init__(self, cfg: EasyDict, policies: Sequence[CollectMode], env: EnvManager) -> None:

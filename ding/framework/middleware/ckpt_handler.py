@@ -13,26 +13,26 @@ from ding.utils.checkpoint import save_checkpoint
 
 @runtime_checkable
 class HasLearnMode(Protocol):
-    """A policy."""
+    """Policy with a learn mode."""
 
     @property
     def learn_mode(self) -> LearnMode:
-        """How it learns."""
+        """Learn mode of the policy."""
 
 
 @for_roles(Role.LEARNER, Role.EVALUATOR)
 class CkptSaver:
-    """Saves the learn state of a policy below ``save_dir/ckpt``: every so often, at the best evaluation, at the end.
+    """Saves the learn state of a policy in ``save_dir/ckpt``: at intervals, at the best evaluation, and at the end.
 
-    Files: ``iteration_<train_iter>.pth.tar`` and ``final.pth.tar`` (of the learner), ``eval.pth.tar`` (of the process
-    that evaluates), each with the folder of a checkpoint beside it (`ding.utils.checkpoint`). Weights that are NaN or
-    infinite raise ``NonFiniteError`` instead.
+    The learner writes ``iteration_<train_iter>.pth.tar`` and ``final.pth.tar``, the evaluating process
+    ``eval.pth.tar``, each with its checkpoint folder next to it (`ding.utils.checkpoint`). Non-finite weights raise
+    ``NonFiniteError`` instead.
 
     Args:
-        policy: the policy, or its learn mode.
-        save_dir: the experiment's folder, or a folder named ``ckpt``.
-        train_freq: train iterations between two files; ``None`` for none.
-        save_finish: whether to save at the end.
+        policy: Policy or its learn mode.
+        save_dir: Experiment directory, or a folder named ``ckpt``.
+        train_freq: Interval of checkpoints in train iterations; ``None`` disables them.
+        save_finish: Save a checkpoint at the end.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Collectors: middleware that step environments until there is enough data."""
+"""Collectors: middleware that steps environments until there is enough data."""
 
 import math
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from ding.rollout import as_manager
 
 
 class _Collector:
-    """Steps envs with a policy, at first with random actions."""
+    """Base class that steps envs with a policy, initially with random actions."""
 
     #: Env steps of a segment, see :class:`~ding.rollout.Segments`.
     _segment_length: ClassVar[float | None] = None
@@ -34,28 +34,28 @@ class _Collector:
         self._random: CollectMode | None = None
 
     def _choose(self, is_warm_up: bool) -> None:
-        """Act at random, or by the policy."""
+        """Select random actions or the policy."""
         if not is_warm_up:
             self._rollout.use(self.policy)
             return
         if self.env.closed:
-            self.env.launch()  # from then on it has an action space
+            self.env.launch()  # the action space is known from here on
         self._random = self._random or get_random_policy(self.cfg, self.policy, self.env)
         self._rollout.use(self._random)
 
 
 @for_roles(Role.COLLECTOR)
 class StepCollector(_Collector):
-    """Makes ``n_sample * unroll_len`` env steps, or more by the last vector step.
+    """Collects at least ``n_sample * unroll_len`` env steps, in whole vector steps.
 
-    Writes ``ctx.trajectories`` (the transitions, environment by environment) and ``ctx.trajectory_end_idx`` (the
-    position of the last transition of each environment), and adds to ``ctx.env_step`` and ``ctx.env_episode``.
+    Writes ``ctx.trajectories`` (the transitions, grouped by environment) and ``ctx.trajectory_end_idx`` (the position
+    of the last transition of each environment), and adds to ``ctx.env_step`` and ``ctx.env_episode``.
 
     Args:
         cfg: ``seed`` and ``policy.collect.n_sample``, ``policy.collect.unroll_len``.
-        policy: the collect mode of a policy.
-        env: env manager; seeded here, and launched at the first call.
-        random_collect_size: env steps before which the actions are random.
+        policy: Collect mode of a policy.
+        env: Env manager; seeded here, and launched at the first call.
+        random_collect_size: Number of initial env steps with random actions.
     """
 
     def __call__(self, ctx: OnlineRLContext) -> None:
@@ -74,17 +74,17 @@ def _collect_steps(rollout: CountedRollout, ctx: OnlineRLContext, num_steps: int
 
 @for_roles(Role.COLLECTOR)
 class EpisodeCollector(_Collector):
-    """Collects ``n_episode`` whole episodes, or more by the last vector step.
+    """Collects at least ``n_episode`` whole episodes, in whole vector steps.
 
     Writes ``ctx.episodes`` (a list of lists of transitions), and adds to ``ctx.env_step`` and ``ctx.env_episode``.
-    Episodes that have begun go on with the next call; with an on-policy policy exactly ``n_episode`` are begun and
-    finished, so that all their steps are of the newest policy.
+    Unfinished episodes continue at the next call. With an on-policy policy exactly ``n_episode`` episodes are started
+    and finished, so all their steps come from the newest policy.
 
     Args:
         cfg: ``seed``, ``policy.collect.n_episode`` and ``policy.on_policy``.
-        policy: the collect mode of a policy.
-        env: env manager; seeded here, and launched at the first call.
-        random_collect_size: episodes before which the actions are random.
+        policy: Collect mode of a policy.
+        env: Env manager; seeded here, and launched at the first call.
+        random_collect_size: Number of initial episodes with random actions.
     """
 
     _segment_length = math.inf
@@ -104,13 +104,13 @@ class EpisodeCollector(_Collector):
 
 @for_roles(Role.COLLECTOR)
 class PPOFStepCollector:
-    """A :class:`StepCollector` for a policy that is one object for all modes and works on trees, as ``PPOF`` does.
+    """:class:`StepCollector` for a policy that is one object for all modes and works on trees, such as ``PPOF``.
 
     Args:
-        seed: of the environments.
-        policy: has ``collect(obs, **kwargs)``, ``process_transition`` and ``reset``.
-        env: env manager; seeded here, and launched at the first call.
-        n_sample: env steps per call, times ``unroll_len``.
+        seed: Seed of the environments.
+        policy: Object with ``collect(obs, **kwargs)``, ``process_transition`` and ``reset``.
+        env: Env manager; seeded here, and launched at the first call.
+        n_sample: Number of samples of ``unroll_len`` env steps per call.
     """
 
     def __init__(self, seed: int, policy: TreePolicy, env: EnvManager, n_sample: int, unroll_len: int = 1) -> None:

@@ -16,15 +16,16 @@ from ding.utils import get_rank, get_world_size
 
 @for_roles(Role.LEARNER, Role.FETCHER)
 class OfflineMemoryDataFetcher:
-    """Puts the next shuffled batch of a data set of tuples into ``ctx.train_data``: a list with a tensor per field.
+    """Writes the next shuffled batch of a data set of tuples to ``ctx.train_data``, as a list with one tensor per
+    field.
 
-    The whole data set is stacked at the first call (and moved to the GPU with ``policy.cuda``), so that a batch costs
-    one gather per field. In each epoch every item is drawn once; of several ranks each draws its share. Adds the number
-    of items to ``trained_env_step``, and counts epochs in ``train_epoch``.
+    The whole data set is stacked at the first call (and moved to the GPU with ``policy.cuda``), so a batch costs one
+    gather per field. Each epoch draws every item once, shared among the ranks. Adds the number of items to
+    ``trained_env_step``, and counts epochs in ``train_epoch``.
 
     Args:
         cfg: ``policy.learn.batch_size`` (or ``policy.batch_size``) and ``policy.cuda``.
-        dataset: map-style; an item is a tuple of tensors.
+        dataset: Map-style data set; an item is a tuple of tensors.
     """
 
     def __init__(self, cfg: EasyDict, dataset: "Dataset[Any]") -> None:
@@ -49,7 +50,7 @@ class OfflineMemoryDataFetcher:
         ctx.trained_env_step += len(places)
 
     def _shuffled(self) -> torch.Tensor:
-        """The places of this rank in the order of this epoch, which all ranks agree upon."""
+        """Return this rank's positions in the order of the epoch, which is equal on all ranks."""
         order = torch.randperm(len(self._fields[0]), generator=torch.Generator().manual_seed(self._epoch))
         return order[get_rank() :: get_world_size()].to(self._device)
 

@@ -1,4 +1,4 @@
-"""What the processes of a run send each other each iteration. Used before all other middleware."""
+"""Exchange between the processes of a run in each iteration. Use it before all other middleware."""
 
 import logging
 import time
@@ -15,30 +15,32 @@ from ding.framework.task import Role, current_task
 logger = logging.getLogger(__name__)
 
 WAIT_S = 60.0
-"""How long a process waits for news until it goes on without them; a learner waits on, and reports it."""
+"""Time after which a process stops waiting for news; a learner reports it and waits on."""
 OLD_WAIT_S = 5.0
 
 
 @in_parallel
 class ContextExchanger:
-    """Sends what a process produces, and puts what the others have produced into its context.
+    """Sends the results of a process, and merges those of the others into its context.
 
     ==================================  ============  ==================================================
+    context values                      sent by       received by
     of the context                      sent by       received by
     ==================================  ============  ==================================================
     trajectories, trajectory_end_idx,   collectors    the learner, which appends them
     episodes
-    env_step, env_episode               collectors    others than collectors, which add what was counted
+    env_step, env_episode               collectors    non-collectors, which add the counts
     train_iter                          the learner   the others
     last_eval_iter, last_eval_value     evaluators    the learner
     ==================================  ============  ==================================================
 
-    The learner waits for data of a collector, the others for any news, from iteration ``skip_n_iter`` on. A learner
-    whose task finishes meanwhile gets no data: ``trajectories``, or what it got before, is then an empty list.
+    From iteration ``skip_n_iter`` on, the learner waits for data of a collector, and the others for any news. If the
+    task
+    finishes during the wait, the learner gets no new data: ``trajectories`` is empty, or contains what arrived before.
 
     Args:
-        skip_n_iter: iterations in which nobody but the learner waits.
-        storage_loader: send data of collectors through files, which all processes can read.
+        skip_n_iter: Number of initial iterations in which only the learner waits.
+        storage_loader: Transfers collected data through files, which all processes must be able to read.
     """
 
     def __init__(self, skip_n_iter: int = 1, storage_loader: StorageLoader | None = None) -> None:
@@ -77,21 +79,22 @@ def _event_of(role: str) -> str:
 
 @in_parallel
 class ModelExchanger:
-    """The learner sends its model, at first and after each iteration; the others load the newest before each.
+    """Sends the learner's model at the start and after each iteration; the others load the newest before each
+    iteration.
 
-    They wait for a model that they have not loaded yet, a minute at most. Statistics of observations and rewards
-    (``obs_norm``, ``reward_norm``) go with the model; collectors send the learner what they counted of them.
+    They wait up to a minute for a model that they have not loaded yet. Statistics of observations and rewards
+    (``obs_norm``, ``reward_norm``) are sent with the model; collectors send their contributions to the learner.
 
     Args:
-        model: the model of the policy.
-        model_loader: send models through files, which all processes can read.
+        model: Model of the policy.
+        model_loader: Transfers models through files, which all processes must be able to read.
     """
 
     def __init__(self, model: torch.nn.Module, model_loader: ModelLoader | None = None) -> None:
         self._learns, self._collects = (role in current_task().roles for role in (Role.LEARNER, Role.COLLECTOR))
         self._post = ModelPost(model, model_loader, "model_exchanger")
         if self._learns:
-            # Collectors begin with these weights, instead of random ones of their own.
+            # Collectors start with these weights, instead of their own random ones.
             self._post.merge_contributions()
             self._post.send(0)
         else:
@@ -119,19 +122,19 @@ class ModelExchanger:
 
 @between_processes
 class PeriodicalModelExchanger:
-    """Sends a model every few iterations, or receives one and goes on with an old one for some time.
+    """Sends a model every few iterations, or receives one and tolerates an older one for some time.
 
     Args:
-        model: the model of the policy.
+        model: Model of the policy.
         mode: ``send`` or ``receive``.
-        period: iterations between two sends; models with other numbers are not received.
-        delay_toleration: a received model is not loaded when it is older, in seconds.
-        stale_toleration: iterations for which a model is used before a new one is waited for.
-        event_name: the event that carries it.
-        model_loader: send through files, which all processes can read.
+        period: Interval between sends in iterations; models with other numbers are ignored.
+        delay_toleration: Maximum age of a received model, in seconds; older ones are not loaded.
+        stale_toleration: Number of iterations for which a model is used before waiting for a new one.
+        event_name: Name of the event.
+        model_loader: Transfers models through files, which all processes must be able to read.
 
     Raises:
-        NotImplementedError: there is no such mode.
+        NotImplementedError: The mode is unknown.
     """
 
     def __init__(
@@ -150,7 +153,7 @@ class PeriodicalModelExchanger:
         self._delay_toleration, self._stale_toleration = delay_toleration, stale_toleration
         self._post = ModelPost(model, model_loader, event_name)
         self._num_sent = 0
-        self._staleness, self._newest_s = stale_toleration, -float("inf")  # no model has come yet
+        self._staleness, self._newest_s = stale_toleration, -float("inf")  # no model received yet
         self._collects = mode == "receive" and Role.COLLECTOR in current_task().roles
         if mode == "receive":
             self._post.listen()
@@ -187,14 +190,14 @@ class PeriodicalModelExchanger:
 def context_exchanger(
     send_keys: "list[str] | None" = None, recv_keys: "list[str] | None" = None, skip_n_iter: int = 0
 ) -> Callable[[Context], Iterator[None]]:
-    """Return a middleware that sends values of the context, and takes those of the newest message of the others.
+    """Return a middleware that sends context values, and applies those of the newest message of the others.
 
-    For scripts of old versions; :class:`ContextExchanger` merges what several processes send.
+    For older scripts; :class:`ContextExchanger` merges the messages of several processes.
 
     Args:
-        send_keys: names of the values to send.
-        recv_keys: names of those to take, where they are not empty.
-        skip_n_iter: iterations in which no message is waited for.
+        send_keys: Names of the values to send.
+        recv_keys: Names of the values to apply, unless they are empty.
+        skip_n_iter: Number of initial iterations without waiting for a message.
     """
     task = current_task()
     messages: list[News] = []
@@ -223,11 +226,11 @@ def context_exchanger(
 def model_exchanger(model: torch.nn.Module, is_learner: bool = False) -> Callable[[Context], Iterator[None]]:
     """Return a middleware that sends a model after each iteration, or loads the newest one before each.
 
-    For scripts of old versions; see :class:`ModelExchanger`.
+    For older scripts; see :class:`ModelExchanger`.
 
     Args:
-        model: the model of the policy.
-        is_learner: whether this process sends.
+        model: Model of the policy.
+        is_learner: Whether this process sends.
     """
     post = ModelPost(model, None, "model_exchanger")
     if not is_learner:

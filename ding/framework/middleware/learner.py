@@ -1,4 +1,4 @@
-"""Learners: middleware that train several times per iteration."""
+"""Learners: middleware that trains several times per iteration."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,15 +27,15 @@ Fetch = Callable[[OnlineRLContext], Iterator[Any] | None]
 class OffPolicyLearner:
     """Samples and trains ``policy.learn.update_per_collect`` times, as long as there is enough data.
 
-    Writes ``ctx.train_output``: a list of what the policy returned for each batch. Priorities go back into the buffer
-    before the next batch is drawn.
+    Writes ``ctx.train_output``, a list with the policy's output for each batch. Priorities are written back to the
+    buffer before the next batch is sampled.
 
     Args:
-        cfg: see :func:`offpolicy_data_fetcher`, and ``policy.learn.update_per_collect``.
-        policy: the learn mode of a policy.
-        buffer_: where the batches come from; see :func:`offpolicy_data_fetcher`.
-        reward_model: estimates the rewards of each batch.
-        log_freq: train iterations between two lines of the log.
+        cfg: See :func:`offpolicy_data_fetcher`; additionally ``policy.learn.update_per_collect``.
+        policy: Learn mode of a policy.
+        buffer_: Source of the batches; see :func:`offpolicy_data_fetcher`.
+        reward_model: Estimates the rewards of each batch.
+        log_freq: Interval of log lines in train iterations.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class OffPolicyLearner:
 
 
 def _train_on(ctx: OnlineRLContext, num_updates: int, fetch: Fetch, prepare: Step | None, train: Step) -> None:
-    """Fetch and train so often, as long as there is data; a generator goes on after the update of its batch."""
+    """Fetch and train ``num_updates`` times while there is data; a generator resumes after the update of its batch."""
     outputs = []
     for _ in range(num_updates):
         fetching = fetch(ctx)
@@ -75,13 +75,13 @@ def _train_on(ctx: OnlineRLContext, num_updates: int, fetch: Fetch, prepare: Ste
 
 @for_roles(Role.LEARNER)
 class HERLearner:
-    """An :class:`OffPolicyLearner` that trains on transitions whose goals a reward model has relabelled.
+    """:class:`OffPolicyLearner` that trains on transitions with goals relabelled by a reward model.
 
     Args:
-        cfg: see :func:`her_data_enhancer`, and ``policy.learn.update_per_collect``.
-        policy: the learn mode of a policy.
-        buffer_: of episodes.
-        her_reward_model: relabels an episode.
+        cfg: See :func:`her_data_enhancer`; additionally ``policy.learn.update_per_collect``.
+        policy: Learn mode of a policy.
+        buffer_: Buffer of episodes.
+        her_reward_model: Relabels an episode.
     """
 
     def __init__(self, cfg: EasyDict, policy: LearnMode, buffer_: Buffer, her_reward_model: HindsightModel) -> None:

@@ -1,4 +1,4 @@
-"""Trees, which are dicts with attribute access, and policies that work on them."""
+"""Trees, which are dicts with attribute access, and policies that work on trees."""
 
 from typing import Any, Protocol
 
@@ -13,21 +13,21 @@ from ding.utils.nested import Tree, map_leaves, map_together, plain_tree
 
 
 class TreePolicy(Protocol):
-    """What a policy that works on trees has for acting, beside ``collect`` or ``eval``."""
+    """Interface of a policy that works on trees, besides ``collect`` or ``eval``."""
 
     def process_transition(self, obs: Any, policy_output: Any, timestep: Any) -> object:
         """Return the transition of one environment, a tree."""
 
     def reset(self, data_id: list[int] | None = None) -> None:
-        """Forget the state of these environments (``None``: all)."""
+        """Reset the state of these environments (``None``: all)."""
 
 
 class TreeMode:
-    """The collect or eval mode of a policy that is one object for all modes and works on trees, as ``PPOF`` is.
+    """Collect or eval mode of a policy that is one object for all modes and works on trees, such as ``PPOF``.
 
     Args:
-        policy: has ``reset``, ``process_transition`` (to collect), an attribute ``_device``, and a method ``name``,
-            which takes a tree of observations ``[N, ...]`` and returns a tree with ``action``.
+        policy: Object with ``reset``, ``process_transition`` (for collecting), an attribute ``_device``, and a method
+            ``name`` that maps a tree of observations ``[N, ...]`` to a tree with ``action``.
         name: ``collect`` or ``eval``.
     """
 
@@ -37,11 +37,11 @@ class TreeMode:
 
     @property
     def normalization(self) -> "object":
-        """The statistics of observations and rewards of the policy; ``None`` for one without."""
+        """Statistics of observations and rewards of the policy; ``None`` if it has none."""
         return getattr(self._policy, "normalization", None)
 
     def forward(self, data: ByEnv, **kwargs: Any) -> ByEnv:
-        """Return an output by env id."""
+        """Return the outputs by env id."""
         device = getattr(self._policy, "_device", "cpu")
         batch = EnvBatch.from_dict(data)
         obs = network_columns(batch.columns, device)
@@ -58,24 +58,24 @@ class TreeMode:
         return made
 
     def get_train_sample(self, transitions: Any) -> object:
-        """Return the transitions: such a policy prepares them itself."""
+        """Return the transitions unchanged: such a policy prepares them itself."""
         return transitions
 
     def reset(self, data_id: list[int] | None = None) -> None:
-        """Forget the state of these environments (``None``: all)."""
+        """Reset the state of these environments (``None``: all)."""
         self._policy.reset(data_id)
 
 
 def as_tree(value: Any) -> Tree:
-    """A dict with attribute access; anything else as it is."""
+    """Convert a dict to one with attribute access; return other values unchanged."""
     return Row(value) if isinstance(value, dict) else value
 
 
 def as_dict(tree: Any) -> Tree:
-    """A tree (a dict, or an object of ``treetensor``) as plain dicts."""
+    """Convert a tree (a dict, or an object of ``treetensor``) to plain dicts."""
     return map_together(lambda leaf: leaf, plain_tree(tree))
 
 
 def as_batch(rows: Samples) -> TransitionBatch:
-    """Transitions (dicts, trees, or a batch) as columns."""
+    """Convert transitions (dicts, trees, or a batch) to columns."""
     return rows if isinstance(rows, TransitionBatch) else TransitionBatch.from_rows(map(as_dict, rows))

@@ -1,4 +1,4 @@
-"""How long each middleware takes."""
+"""Timing of each middleware."""
 
 import logging
 from collections import deque
@@ -16,11 +16,11 @@ logger = logging.getLogger(__name__)
 
 
 class StepTimer:
-    """A wrapper for ``task.use_wrapper`` that logs the time of each middleware, both phases together, in milliseconds.
+    """Wrapper for ``task.use_wrapper`` that logs the time of each middleware, both phases combined, in milliseconds.
 
     Args:
-        print_per_step: iterations between two lines.
-        smooth_window: lines over which the mean is taken.
+        print_per_step: Iterations between two log lines.
+        smooth_window: Number of log lines to average over.
     """
 
     def __init__(self, print_per_step: int = 1, smooth_window: int = 10) -> None:

@@ -1,4 +1,4 @@
-"""Middleware that are functions; each name is a factory, which returns the middleware."""
+"""Middleware as functions; each name is a factory that returns the middleware."""
 
 from ding.utils.exports import lazy_exports
 

@@ -27,15 +27,15 @@ Estimator = Callable[[OnlineRLContext], None]
 
 @for_roles(Role.LEARNER)
 def gae_estimator(cfg: EasyDict, policy: CollectMode, buffer_: Buffer | None = None) -> Estimator:
-    """Return a middleware that adds ``value``, ``traj_flag`` and ``adv`` to ``ctx.trajectories``, and releases them.
+    """Return a middleware that adds ``value``, ``traj_flag`` and ``adv`` to ``ctx.trajectories``, and clears them.
 
-    GAE, Schulman et al. 2016, https://arxiv.org/abs/1506.02438. The result becomes ``ctx.train_data`` (columns of B
-    rows), or goes into the buffer, row by row. Without trajectories there is no train data.
+    GAE, Schulman et al. 2016, https://arxiv.org/abs/1506.02438. The result is written to ``ctx.train_data`` (columns of
+    B rows), or pushed to the buffer row by row. Without trajectories there is no train data.
 
     Args:
         cfg: ``policy.collect.discount_factor`` and ``policy.collect.gae_lambda``.
-        policy: the collect mode of a policy with a critic.
-        buffer_: where the rows go instead of into the context.
+        policy: Collect mode of a policy with a critic.
+        buffer_: Destination of the rows instead of the context.
     """
     model = policy.get_attribute("model")
     gamma, gae_lambda = cfg.policy.collect.discount_factor, cfg.policy.collect.gae_lambda
@@ -67,12 +67,12 @@ def _critic(model: Any, obs: Any, device: torch.device) -> torch.Tensor:
 
 @for_roles(Role.LEARNER)
 def ppof_adv_estimator(policy: object) -> Estimator:
-    """Return a middleware that puts ``ctx.trajectories`` with their ``traj_flag`` into ``ctx.train_data``.
+    """Return a middleware that moves ``ctx.trajectories`` with their ``traj_flag`` to ``ctx.train_data``.
 
-    The policy computes advantages itself. The trajectories are released.
+    The policy computes the advantages itself.
 
     Args:
-        policy: not read.
+        policy: Ignored.
     """
 
     def estimate(ctx: OnlineRLContext) -> None:
@@ -88,15 +88,13 @@ def ppof_adv_estimator(policy: object) -> Estimator:
 
 @for_roles(Role.LEARNER)
 def montecarlo_return_estimator(policy: Policy) -> Estimator:
-    """Return a middleware that puts the transitions of ``ctx.episodes``, with ``return``, into ``ctx.train_data``.
-
-    The episodes are released.
+    """Return a middleware that moves the transitions of ``ctx.episodes``, with ``return``, to ``ctx.train_data``.
 
     Args:
-        policy: a policy; its ``discount_factor`` and ``get_train_sample`` are used.
+        policy: Policy whose ``discount_factor`` and ``get_train_sample`` are used.
 
     Raises:
-        ValueError: by the middleware: an episode does not end with ``done``.
+        ValueError: (by the middleware) An episode does not end with ``done``.
     """
     gamma, collect_mode = policy.collect_mode.get_attribute("gamma"), policy.collect_mode
 
@@ -117,7 +115,7 @@ def montecarlo_return_estimator(policy: Policy) -> Estimator:
 
 
 def discounted_returns(reward: torch.Tensor, gamma: float) -> torch.Tensor:
-    """Return the discounted sum of the rewards from each step on; both float32 ``[T]``."""
+    """Return the discounted sum of future rewards at each step; input and output are float32 ``[T]``."""
     returns, total = reward.clone(), torch.zeros(())
     for step in range(len(reward) - 1, -1, -1):
         total = reward[step] + gamma * total
@@ -126,7 +124,7 @@ def discounted_returns(reward: torch.Tensor, gamma: float) -> torch.Tensor:
 
 
 def train_columns(rows: Any) -> dict[str, Any]:
-    """Return L transitions as columns of tensors: leaves ``[L, 1]`` become ``[L]``, but actions of one number stay."""
+    """Convert L transitions to columns of tensors: leaves ``[L, 1]`` become ``[L]``, except one-dimensional actions."""
     batch = as_batch(rows)
     columns = {key: map_leaves(_tensor_column, column) for key, column in batch.columns.items()}
     action = columns.get("action")
@@ -138,7 +136,7 @@ def train_columns(rows: Any) -> dict[str, Any]:
 def _tensor_column(column: Any) -> torch.Tensor | list[Any]:
     if isinstance(column, list):
         if not isinstance(column[0], (int, float, np.generic)):
-            return column  # a row is no number: the parts of an observation or of a multi-discrete action, a text
+            return column  # a row is not a number: parts of an observation or of a multi-discrete action, or a string
         column = np.asarray(column)
     return _squeezed(to_tensor(column))
 
@@ -148,7 +146,7 @@ def _squeezed(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _with_axis(column: Any) -> object:
-    """The column as a buffer keeps it: numbers of a row have the shape ``(1,)``."""
+    """Return the column in the format of a buffer: scalar rows have the shape ``(1,)``."""
     if isinstance(column, list):
         return column
     return map_leaves(lambda leaf: leaf.unsqueeze(1) if leaf.dim() == 1 else leaf, column)

@@ -1,4 +1,4 @@
-"""Steps of environments: inference and what comes of it, counted in the context."""
+"""Env steps: inference and transitions, with counters in the context."""
 
 import logging
 import time
@@ -34,10 +34,10 @@ Transform = Callable[[ByEnv], ByEnv]
 
 
 class TransitionList:
-    """Transitions by environment.
+    """Transitions grouped by environment.
 
     Args:
-        env_num: number of environments; their ids are ``0 .. env_num - 1``.
+        env_num: Number of environments; their ids are ``0 .. env_num - 1``.
     """
 
     def __init__(self, env_num: int) -> None:
@@ -45,21 +45,21 @@ class TransitionList:
         self.clear()
 
     def append(self, env_id: int, transition: Transition) -> None:
-        """Add the next transition of an environment; its ``done`` is read."""
+        """Append a transition of an environment; its ``done`` is read."""
         self._transitions[env_id].append(transition)
         if transition["done"]:
             self._ends[env_id].append(len(self._transitions[env_id]))
 
     def to_trajectories(self) -> tuple[list[Transition], list[int]]:
-        """All transitions, environment by environment, and the position of the last one of each environment.
+        """Return all transitions, grouped by environment, and the position of the last one of each environment.
 
-        That of an environment without transitions is the one of the environment before it; ``-1`` for the first.
+        An environment without transitions has the position of the environment before it, the first one ``-1``.
         """
         flat = [transition for of_env in self._transitions for transition in of_env]
         return flat, (np.cumsum([len(of_env) for of_env in self._transitions]) - 1).tolist()
 
     def to_episodes(self) -> list[list[Transition]]:
-        """The episodes that have ended, environment by environment."""
+        """Return the finished episodes, grouped by environment."""
         return [
             of_env[start:end]
             for of_env, ends in zip(self._transitions, self._ends)
@@ -67,23 +67,23 @@ class TransitionList:
         ]
 
     def clear(self) -> None:
-        """Forget all transitions."""
+        """Remove all transitions."""
         self._transitions: list[list[Transition]] = [[] for _ in range(self.env_num)]
         self._ends: list[list[int]] = [[] for _ in range(self.env_num)]
 
 
 class CountedRollout:
-    """A rollout whose steps and episodes are counted in the context.
+    """Rollout that counts its steps and episodes in the context.
 
     Each transition gets ``collect_train_iter``, the train iteration of its step, and ``env_data_id``, the number of its
     episode, both int64 ``[1]``. Once per ``print_freq`` train iterations a summary of the finished episodes is logged.
 
     Args:
-        policy: the collect mode of a policy, or one per player; where one does not work on columns all get
-            tensors. The steps of a policy with ``collect_data = False`` are not recorded.
-        env: an env manager; launched at the first step.
-        length: of the segments, see :class:`~ding.rollout.Segments`.
-        print_freq: train iterations between two summaries.
+        policy: Collect mode of a policy, or one per player; unless all work on columns, all get tensors. The steps of a
+            policy with ``collect_data = False`` are not recorded.
+        env: Env manager; launched at the first step.
+        length: Length of the segments, see :class:`~ding.rollout.Segments`.
+        print_freq: Train iterations between two summaries.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class CountedRollout:
         self._last_print_iter = 0
         self._episodes = EpisodeRecord(env.env_num)
         self._seen_steps = self._seen_episodes = 0
-        # Numbers of episodes differ between the processes of a run, too.
+        # Episode numbers are unique across the processes of a run.
         self._first_ids = np.arange(env.env_num).reshape(-1, 1) + ((current_task().router.node_id or 0) << 32)
         self._extra = {"collect_train_iter": np.zeros_like(self._first_ids), "env_data_id": self._first_ids}
         self.rollout = self._rollout_of(as_policies(policy))
@@ -116,13 +116,13 @@ class CountedRollout:
         )
 
     def use(self, policy: CollectMode) -> None:
-        """Go on with another policy."""
+        """Switch to another policy."""
         if policy is not self.rollout.stepper.policies[0]:
             previous, self.rollout = self.rollout, self._rollout_of([policy])
             self.rollout.take_over(previous)
 
     def take_transitions(self, player: int = 0) -> tuple[Samples, list[int]]:
-        """Take out a player's transitions, environment by environment, and the position of each environment's last."""
+        """Remove and return a player's transitions, grouped by environment, with the position of each last one."""
         segments = self.rollout.segments[player]
         assert segments is not None
         transitions, counts, _ = segments.take_all()
@@ -137,7 +137,7 @@ class CountedRollout:
         self.count(ctx)
 
     def play(self, ctx: OnlineRLContext, n_episode: int) -> None:
-        """Begin and finish so many episodes."""
+        """Start and finish ``n_episode`` episodes."""
         if self.env.closed:
             self.env.launch()
         num_players = len(self.rollout.segments)
@@ -146,15 +146,15 @@ class CountedRollout:
             self.extra(ctx)
 
     def extra(self, ctx: OnlineRLContext) -> dict[str, np.ndarray]:
-        """The fields that each transition of the next step gets, by env id; always the same dict."""
-        # Rows share memory with these arrays, so they are replaced and not changed.
+        """Return the additional fields of the next step's transitions, by env id; always the same dict."""
+        # Rows share memory with these arrays, so replace the arrays instead of modifying them.
         if self._extra["collect_train_iter"][0, 0] != ctx.train_iter:
             self._extra["collect_train_iter"] = np.full_like(self._first_ids, ctx.train_iter)
         self._extra["env_data_id"] = self._first_ids + len(self._first_ids) * self._episodes.numbers[:, None]
         return self._extra
 
     def count(self, ctx: OnlineRLContext) -> None:
-        """Add what was counted since the last call to ``ctx.env_step`` and ``ctx.env_episode``."""
+        """Add the counts since the last call to ``ctx.env_step`` and ``ctx.env_episode``."""
         episodes = self._episodes
         ctx.env_step += episodes.envstep - self._seen_steps
         self._seen_steps = episodes.envstep
@@ -167,7 +167,7 @@ class CountedRollout:
 
 
 def output_log(episodes: EpisodeRecord) -> None:
-    """Log a summary of the finished episodes, and forget them. Each of their steps is a train sample."""
+    """Log a summary of the finished episodes, and clear them. Each of their steps is a train sample."""
     for episode in episodes.finished:
         episode["train_sample"] = episode["step"]
     episodes.train_sample_count = episodes.envstep
@@ -177,15 +177,15 @@ def output_log(episodes: EpisodeRecord) -> None:
 
 
 def inferencer(seed: int, policy: CollectMode, env: EnvManager) -> Collect:
-    """Return a middleware that lets a policy answer to the observations of the environments that wait for an action.
+    """Return a middleware that computes the policy's actions for the environments that wait for one.
 
     Reads ``ctx.collect_kwargs``, the keyword arguments of the forward. Writes ``ctx.obs`` (tensor ``[N, ...]``, or a
-    tree of such), ``ctx.inference_output`` (env id -> output) and ``ctx.action`` (a list of N arrays).
+    tree of tensors), ``ctx.inference_output`` (env id -> output) and ``ctx.action`` (a list of N arrays).
 
     Args:
-        seed: of the environments; they are launched at the first call.
-        policy: the collect mode of a policy; it gets tensors.
-        env: env manager.
+        seed: Seed of the environments, which are launched at the first call.
+        policy: Collect mode of a policy; it gets tensors.
+        env: Env manager.
     """
     env = as_manager(env)
     seed_collector_envs(env, seed)
@@ -208,13 +208,13 @@ def rolloutor(
 ) -> Collect:
     """Return a middleware that makes a vector step with ``ctx.action``, and adds its transitions to ``transitions``.
 
-    Reads what :func:`inferencer` wrote, and ``ctx.train_iter``; adds to ``ctx.env_step`` and ``ctx.env_episode``.
+    Reads the output of :func:`inferencer` and ``ctx.train_iter``; adds to ``ctx.env_step`` and ``ctx.env_episode``.
 
     Args:
-        policy: the collect mode of a policy, which makes the transitions.
-        env: env manager.
-        transitions: where the transitions go.
-        collect_print_freq: train iterations between two summaries in the log.
+        policy: Collect mode of a policy, which creates the transitions.
+        env: Env manager.
+        transitions: Destination of the transitions.
+        collect_print_freq: Train iterations between two logged summaries.
     """
     counted = CountedRollout(only_declared(policy), as_manager(env), length=1, print_freq=collect_print_freq)
     rollout = counted.rollout
@@ -235,8 +235,8 @@ def rolloutor(
 
 
 def _policy_input(*policies: CollectMode) -> Transform:
-    """What makes the input of policies: observations as a network takes them, with attributes where a policy gets them
-    one by one.
+    """Return the input transform of policies: observations in network format, with attribute access for policies that
+    receive them one by one.
     """
     if all(is_batched(policy.forward) for policy in policies):
         return as_network_input
@@ -249,5 +249,5 @@ def _policy_input(*policies: CollectMode) -> Transform:
 
 
 def readable(transitions: Samples) -> Samples:
-    """The transitions with attributes."""
+    """Return the transitions with attribute access."""
     return transitions if isinstance(transitions, TransitionBatch) else list(map(Row, transitions))

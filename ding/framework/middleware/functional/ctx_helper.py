@@ -1,4 +1,4 @@
-"""The end of a run as a file."""
+"""Final results of a run as files."""
 
 import json
 import os
@@ -15,8 +15,8 @@ _COUNTERS = ("total_step", "train_iter", "last_eval_iter", "env_step", "env_epis
 def final_ctx_saver(name: str) -> Callable[[Context], None]:
     """Return a middleware that writes ``result.pkl`` and ``result.json`` to the folder ``name`` when the task ends.
 
-    Both hold the counters of the context and ``eval_value``, the mean return of the last evaluation. The first is read
-    by ``ding.utils.read_file``.
+    Both contain the counters of the context and ``eval_value``, the mean return of the last evaluation. Read the first
+    with ``ding.utils.read_file``.
     """
 
     def save(ctx: Any) -> None:

@@ -1,4 +1,4 @@
-"""Data on its way: from collectors into buffers, and from buffers and data sets to the training."""
+"""Data transfer from collectors to buffers, and from buffers and data sets to training."""
 
 import math
 import os
@@ -28,7 +28,7 @@ from ding.utils.rows import num_rows
 if TYPE_CHECKING:
     from ding.policy.qgpo import QGPOPolicy
 
-# States for which actions are drawn at once.
+# Number of states for which actions are sampled at once.
 _DRAWN_TOGETHER = 4096
 
 Buffers = Buffer | Sequence[tuple[Buffer, float]] | Mapping[str, Buffer]
@@ -36,17 +36,17 @@ Buffers = Buffer | Sequence[tuple[Buffer, float]] | Mapping[str, Buffer]
 
 @for_roles(Role.LEARNER)
 def data_pusher(cfg: EasyDict, buffer_: Buffer, group_by_env: bool | None = None) -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that pushes ``ctx.trajectories``, else ``ctx.episodes``, into a buffer, and releases them.
+    """Return a middleware that pushes ``ctx.trajectories``, or else ``ctx.episodes``, to a buffer, and clears them.
 
-    A transition is a record; an episode is one record as a whole.
+    Each transition becomes a record; an episode is a single record.
 
     Args:
-        cfg: not read.
-        buffer_: the buffer.
-        group_by_env: whether records carry ``meta['env']``, the number of their episode, to be sampled in its order.
+        cfg: Ignored.
+        buffer_: Destination buffer.
+        group_by_env: Add the episode number of each record as ``meta['env']``, to sample sequences of an episode.
 
     Raises:
-        RuntimeError: by the middleware: the context has neither.
+        RuntimeError: (by the middleware) The context has neither.
     """
 
     def push(ctx: OnlineRLContext) -> None:
@@ -66,7 +66,7 @@ def data_pusher(cfg: EasyDict, buffer_: Buffer, group_by_env: bool | None = None
 
 
 def push_rows(buffer: Buffer, rows: Sequence[Any], meta: Mapping[str, Any] | None = None) -> None:
-    """Push each of the rows as a record, at once where the buffer can."""
+    """Push each row as a record, in one call if the buffer supports it."""
     if isinstance(buffer, DequeBuffer):
         buffer.extend(rows, meta)
         return
@@ -81,7 +81,7 @@ def _episode_numbers(rows: Sequence[Any]) -> dict[str, list[int]]:
 
 @for_roles(Role.LEARNER)
 def sqil_data_pusher(cfg: EasyDict, buffer_: Buffer, expert: bool) -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that pushes ``ctx.trajectories`` with reward 1 (an expert's) or 0, and releases them.
+    """Return a middleware that pushes ``ctx.trajectories`` with reward 1 (expert) or 0, and clears them.
 
     SQIL, Reddy et al. 2020, https://arxiv.org/abs/1905.11108.
     """
@@ -99,12 +99,12 @@ def sqil_data_pusher(cfg: EasyDict, buffer_: Buffer, expert: bool) -> Callable[[
 def buffer_saver(
     cfg: EasyDict, buffer_: Buffer, every_envstep: int = 1000, replace: bool = False
 ) -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that saves the buffer to ``<exp_name>/replaybuffer``, at first and every so often.
+    """Return a middleware that saves the buffer to ``<exp_name>/replaybuffer``, at the start and at intervals.
 
     Args:
-        cfg: ``exp_name`` is read.
-        every_envstep: env steps between two files.
-        replace: keep one file, ``data_latest.hkl``; else ``data_envstep_<env_step>.hkl``.
+        cfg: Config with ``exp_name``.
+        every_envstep: Interval in env steps.
+        replace: Keep only ``data_latest.hkl``; otherwise write ``data_envstep_<env_step>.hkl``.
     """
     folder = os.path.join(cfg.exp_name, "replaybuffer")
     last_saved = -every_envstep
@@ -128,19 +128,19 @@ def offpolicy_data_fetcher(
 ) -> Callable[[OnlineRLContext], Iterator[Any]]:
     """Return a middleware that samples ``policy.learn.batch_size`` records into ``ctx.train_data``.
 
-    With too few records ``train_data`` is ``None``. If records are drawn by priority
-    (:class:`~ding.data.buffer.middleware.PriorityExperienceReplay`), those that the policy returned go back to the
-    buffer in the backward phase: the ones in ``ctx.train_output``, or in its last element if it is a list.
+    ``train_data`` is ``None`` if there are too few records. If the buffer samples by priority
+    (:class:`~ding.data.buffer.middleware.PriorityExperienceReplay`), the backward phase writes the policy's new
+    priorities back: those of ``ctx.train_output``, or of its last element if it is a list.
 
     Args:
         cfg: ``policy.learn.batch_size``; ``policy.collect.unroll_len`` above 1 samples sequences of one episode.
-        buffer_: a buffer; a list of buffers with their fractions of a batch, whose samples are joined; or a dict of
-            buffers, of each of which there is a batch in ``train_data``.
-        data_shortage_warning: whether to warn of too few records.
+        buffer_: A buffer; a list of buffers with their fractions of a batch, whose samples are concatenated; or a dict
+            of buffers, each of which contributes a batch to ``train_data``.
+        data_shortage_warning: Warn if there are too few records.
 
     Raises:
-        ValueError: sequences are asked of several buffers.
-        TypeError: ``buffer_`` is none of these.
+        ValueError: Sequences are requested from several buffers.
+        TypeError: ``buffer_`` has another type.
     """
     batch_size, unroll_len = cfg.policy.learn.batch_size, cfg.policy.collect.get("unroll_len", 1)
     sample = _sampler(buffer_, batch_size, unroll_len)
@@ -167,7 +167,7 @@ def _draws_by_priority(buffer_: Buffer) -> bool:
 
 
 def _sampler(buffer_: Any, batch_size: int, unroll_len: int) -> Callable[[], tuple[Any, Any]]:
-    """A function that returns train data, and of a single buffer without sequences the records."""
+    """Return a function that returns train data, and the records if there is a single buffer without sequences."""
     if isinstance(buffer_, Buffer) and unroll_len > 1:
         return lambda: (
             [
@@ -194,7 +194,7 @@ def _sampler(buffer_: Any, batch_size: int, unroll_len: int) -> Callable[[], tup
 
 
 def _data_of(records: Any) -> Samples:
-    """The data of sampled records: a ``TransitionBatch`` where they are columns, else a list; of trees dicts."""
+    """Return the data of sampled records: a ``TransitionBatch`` for columns, else a list; trees become dicts."""
     if isinstance(records, RecordBatch):
         return records.data
     return [as_dict(record.data) if hasattr(record.data, "json") else record.data for record in records]
@@ -204,14 +204,14 @@ def _data_of(records: Any) -> Samples:
 def offline_data_fetcher(
     cfg: EasyDict, dataset: "Dataset[Any]", collate_fn: Callable[[list[Any]], Any] = lambda items: items
 ) -> Callable[[OfflineRLContext], None]:
-    """Return a middleware that puts the next shuffled batch of a data set into ``ctx.train_data``.
+    """Return a middleware that writes the next shuffled batch of a data set to ``ctx.train_data``.
 
     Adds its size to ``trained_env_step``, and counts passes over the data set in ``train_epoch``.
 
     Args:
-        cfg: ``policy.learn.batch_size`` is read.
-        dataset: a map-style data set.
-        collate_fn: makes a batch of a list of items; by default the list itself.
+        cfg: Config with ``policy.learn.batch_size``.
+        dataset: Map-style data set.
+        collate_fn: Converts a list of items to a batch; by default the list itself.
     """
     loader = DataLoader(dataset, batch_size=cfg.policy.learn.batch_size, shuffle=True, collate_fn=collate_fn)
     batches = iter(loader)
@@ -230,7 +230,7 @@ def offline_data_fetcher(
 
 
 class EnergyData(Protocol):
-    """A data set of QGPO, such as :class:`ding.utils.data.QGPOD4RLDataset`."""
+    """Data set of QGPO, such as :class:`ding.utils.data.QGPOD4RLDataset`."""
 
     states: torch.Tensor
     next_states: torch.Tensor
@@ -248,17 +248,18 @@ class EnergyData(Protocol):
 def qgpo_support_data_generator(
     cfg: EasyDict, dataset: EnergyData, policy: "QGPOPolicy"
 ) -> Callable[[OfflineRLContext], None]:
-    """Return a middleware that draws actions of the diffusion for all states of a data set, when energies learn.
+    """Return a middleware that samples actions of the diffusion model for all states of a data set, to train the
+    energies.
 
-    It writes ``fake_actions`` and ``fake_next_actions``, float32 ``[N, M, A]``: once, when the diffusion has learned;
-    in each iteration, where energies begin before that. What is drawn follows from the seed and the iteration, so that
-    a run that resumes has the same actions.
+    It writes ``fake_actions`` and ``fake_next_actions``, float32 ``[N, M, A]``: once after the diffusion model is
+    trained, or in each iteration if the energies start earlier. The samples depend only on the seed and the iteration,
+    so a resumed run gets the same actions.
 
     Args:
         cfg: ``seed``; ``policy.learn.behavior_policy_stop_training_iter`` (missing: never),
             ``energy_guided_policy_begin_training_iter`` (missing: 0), ``M`` and ``diffusion_steps``.
-        dataset: has ``states`` and ``next_states``.
-        policy: its model draws.
+        dataset: Data set with ``states`` and ``next_states``.
+        policy: Policy whose model samples.
     """
     learn = cfg.policy.learn
     stop = learn.get("behavior_policy_stop_training_iter", math.inf)
@@ -291,14 +292,14 @@ def qgpo_support_data_generator(
 def qgpo_offline_data_fetcher(
     cfg: EasyDict, dataset: EnergyData, collate_fn: Callable[[list[Any]], Any] | None = lambda items: items
 ) -> Callable[[OfflineRLContext], None]:
-    """Return a middleware that puts the next shuffled batch for QGPO into ``ctx.train_data``.
+    """Return a middleware that writes the next shuffled batch for QGPO to ``ctx.train_data``.
 
     Batches have ``policy.learn.batch_size`` rows, and from ``energy_guided_policy_begin_training_iter`` on
     ``batch_size_q``. Adds their size to ``trained_env_step``.
 
     Args:
-        dataset: a map-style data set; with ``rows_at`` and ``collate_fn=None`` batches are drawn as columns.
-        collate_fn: makes a batch of a list of items; None: a dict of tensors ``[B, ...]``.
+        dataset: Map-style data set; with ``rows_at`` and ``collate_fn=None`` batches are read as columns.
+        collate_fn: Converts a list of items to a batch; None: a dict of tensors ``[B, ...]``.
     """
     learn = cfg.policy.learn
     begin = learn.get("energy_guided_policy_begin_training_iter", 0)
@@ -312,7 +313,7 @@ def qgpo_offline_data_fetcher(
 
 
 def _endless(dataset: EnergyData, batch_size: int, collate_fn: Callable[[list[Any]], Any] | None) -> Iterator[Any]:
-    """Yield the batches of one pass over a data set after the other, each in an order of its own."""
+    """Yield the batches of successive passes over a data set, each in a different order."""
     while True:
         if collate_fn is None and hasattr(dataset, "rows_at"):
             for places in torch.randperm(len(dataset)).split(batch_size):
@@ -323,10 +324,10 @@ def _endless(dataset: EnergyData, batch_size: int, collate_fn: Callable[[list[An
 
 
 def offline_data_saver(data_path: str, data_type: str = "hdf5") -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that writes ``ctx.trajectories``, with those of all iterations before, and releases them.
+    """Return a middleware that writes ``ctx.trajectories`` of this and all earlier iterations, and clears them.
 
     Args:
-        data_path: the file, usually ``expert.pkl``; for ``hdf5`` ``<path without .pkl>_demos.hdf5``.
+        data_path: Path of the file, usually ``expert.pkl``; ``hdf5`` writes ``<path without .pkl>_demos.hdf5``.
         data_type: ``naive`` or ``hdf5`` (extra ``offline``).
     """
     collected: list[Any] = []

@@ -1,4 +1,4 @@
-"""Data changed between collecting and training: rewards, goals, n-step returns, priorities."""
+"""Modification of collected data before training: rewards, goals, n-step returns, priorities."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -18,25 +18,25 @@ from ding.utils import one_time_warning
 
 
 class RewardModel(Protocol):
-    """What estimates rewards."""
+    """Model that estimates rewards."""
 
     def estimate(self, data: Any) -> Any:
-        """Return the data with estimated rewards, or ``None`` where it was changed in place."""
+        """Return the data with estimated rewards, or ``None`` if it was modified in place."""
 
 
 class HindsightModel(RewardModel, Protocol):
-    """What relabels goals."""
+    """Model that relabels goals."""
 
     episode_size: int | None
 
 
 @for_roles(Role.LEARNER)
 def reward_estimator(cfg: EasyDict, reward_model: RewardModel) -> Callable[[Context], None]:
-    """Return a middleware that lets a reward model estimate the rewards of ``ctx.train_data``, if there is any.
+    """Return a middleware in which a reward model estimates the rewards of ``ctx.train_data``, if any.
 
     Args:
-        cfg: not read.
-        reward_model: what it returns becomes the train data; ``None`` for one that works in place.
+        cfg: Ignored.
+        reward_model: Its return value becomes the train data; ``None`` if it works in place.
     """
 
     def estimate(ctx: Any) -> None:
@@ -53,14 +53,15 @@ def reward_estimator(cfg: EasyDict, reward_model: RewardModel) -> Callable[[Cont
 def her_data_enhancer(
     cfg: EasyDict, buffer_: Buffer, her_reward_model: HindsightModel
 ) -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that samples episodes and puts transitions with other goals into ``ctx.train_data``.
+    """Return a middleware that samples episodes and writes transitions with relabelled goals to ``ctx.train_data``.
 
-    HER, Andrychowicz et al. 2017, https://arxiv.org/abs/1707.01495. With too few episodes ``train_data`` is ``None``.
+    HER, Andrychowicz et al. 2017, https://arxiv.org/abs/1707.01495. ``train_data`` is ``None`` if there are too few
+    episodes.
 
     Args:
-        cfg: ``policy.learn.batch_size`` episodes are sampled where the model has no ``episode_size``.
-        buffer_: a buffer of episodes.
-        her_reward_model: relabels an episode; returns a list of episodes.
+        cfg: ``policy.learn.batch_size``, the number of sampled episodes if the model has no ``episode_size``.
+        buffer_: Buffer of episodes.
+        her_reward_model: Relabels an episode; returns a list of episodes.
     """
     size = her_reward_model.episode_size or cfg.policy.learn.batch_size
 
@@ -76,12 +77,12 @@ def her_data_enhancer(
     return relabel
 
 
-@for_roles(Role.COLLECTOR)  # a learner gets transitions that have been through it
+@for_roles(Role.COLLECTOR)  # a learner receives transitions that are already n-step
 def nstep_reward_enhancer(cfg: EasyDict) -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that makes n-step transitions of ``ctx.trajectories``.
+    """Return a middleware that converts ``ctx.trajectories`` to n-step transitions.
 
-    ``reward`` becomes ``[n]``, the rewards of the following steps of the episode, zero where there are none;
-    ``next_obs`` and ``done`` become those of the last of these steps; ``value_gamma`` (``[1]``) is the discount of its
+    ``reward`` becomes ``[n]``, the rewards of the next n steps of the episode, padded with zeros; ``next_obs`` and
+    ``done`` become those of the last of these steps; ``value_gamma`` (``[1]``) is the discount of the bootstrapped
     value.
 
     Args:
@@ -99,19 +100,19 @@ def nstep_reward_enhancer(cfg: EasyDict) -> Callable[[OnlineRLContext], None]:
 
 
 def split_into_segments(rows: Sequence[Any], end_idx: Sequence[int]) -> TransitionBatch:
-    """Return L consecutive transitions as a batch with one segment for each episode, or part of one."""
+    """Return L consecutive transitions as a batch with one segment per (partial) episode."""
     batch = as_batch(rows)
     return TransitionBatch(batch.columns, np.diff(np.flatnonzero(segment_end_flags(batch, end_idx)), prepend=-1))
 
 
 def segment_end_flags(batch: TransitionBatch, end_idx: Sequence[int]) -> np.ndarray:
-    """Return bool ``[L]``: after which of L consecutive transitions another episode or environment begins.
+    """Return bool ``[L]``: whether another episode or environment starts after each of L consecutive transitions.
 
-    At a time limit ``done`` is False; there the number of the episode shows its end.
+    At a time limit ``done`` is False; the episode number then marks the end.
 
     Args:
-        batch: with ``done``, and ``env_data_id`` as the collectors write it.
-        end_idx: positions of the last transition of each environment; -1 for one without transitions.
+        batch: Batch with ``done``, and ``env_data_id`` as written by the collectors.
+        end_idx: Positions of the last transition of each environment; -1 for an environment without transitions.
     """
     ends = np.asarray(batch.columns["done"]).reshape(-1).astype(bool)  # a copy
     if "env_data_id" in batch.columns:
@@ -126,10 +127,10 @@ def segment_end_flags(batch: TransitionBatch, end_idx: Sequence[int]) -> np.ndar
 def priority_calculator(
     priority_calculation_fn: Callable[[Sequence[Any]], Sequence[float]],
 ) -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that gives each of ``ctx.trajectories`` a ``priority``.
+    """Return a middleware that adds a ``priority`` to each transition of ``ctx.trajectories``.
 
     Args:
-        priority_calculation_fn: L transitions -> L priorities.
+        priority_calculation_fn: Maps L transitions to L priorities.
     """
 
     def prioritise(ctx: OnlineRLContext) -> None:

@@ -1,4 +1,4 @@
-"""Evaluations: episodes of a policy, or a metric over a data set, at intervals of training."""
+"""Evaluation at intervals of training: episodes of a policy, or a metric over a data set."""
 
 import logging
 import math
@@ -37,23 +37,25 @@ __all__ = ["IMetric", "VectorEvalMonitor", "interaction_evaluator", "interaction
 def interaction_evaluator(
     cfg: EasyDict, policy: EvalMode, env: EnvManager, render: bool = False, **kwargs: Any
 ) -> Evaluate:
-    """Return a middleware that plays ``env.n_evaluator_episode`` episodes, at first and every ``eval_freq`` iterations.
+    """Return a middleware that plays ``env.n_evaluator_episode`` episodes, initially and every ``eval_freq``
+    iterations.
 
     Writes ``last_eval_iter``, ``eval_value`` (the mean return), ``eval_value_min``, ``_max`` and ``_std``,
     ``last_eval_value`` and ``eval_output``: ``episode_return`` (list of floats, one per episode), ``output`` (outputs
-    of the last step) and, where the envs report it, ``episode_info``. With ``render`` also ``replay_video`` (uint8
-    ``[N, T, C, H, W]``), and ``output`` are those of the same N episodes. The task ends when the mean reaches
-    ``env.stop_value`` after training has begun. With 0 episodes the middleware does nothing.
+    of the last step) and, if the envs report it, ``episode_info``. With ``render`` it also writes ``replay_video``
+    (uint8 ``[N, T, C, H, W]``), and ``output`` belongs to the same N episodes. The task ends when the mean return
+    reaches ``env.stop_value`` after training has started. With 0 episodes the middleware has no effect.
 
     Args:
         cfg: ``seed``, ``env.n_evaluator_episode``, ``env.stop_value``, ``policy.eval.evaluator.eval_freq``.
-        policy: the eval mode of a policy.
-        env: env manager; seeded here, launched at the first evaluation and reset before each.
-        render: whether to record frames (``env.ready_imgs``) and outputs.
-        kwargs: keyword arguments of the forward; the statistics are in ``info_for_logging`` then, too, named by them.
+        policy: Eval mode of a policy.
+        env: Env manager; seeded here, launched at the first evaluation and reset before each.
+        render: Record frames (``env.ready_imgs``) and outputs.
+        kwargs: Keyword arguments of the forward; if given, the statistics are also written to ``info_for_logging``,
+            with the arguments in their names.
 
     Raises:
-        TypeError: by the middleware: the context is that of no training.
+        TypeError: (by the middleware) The context belongs to no training.
     """
     env, policy = as_manager(env), only_declared(policy)
     seed_evaluation(env, cfg.seed)
@@ -83,11 +85,11 @@ def interaction_evaluator_ttorch(
     """Return an :func:`interaction_evaluator` for a policy that is one object for all modes and works on trees.
 
     Args:
-        seed: of the environments.
-        policy: has ``eval(obs)`` and ``reset``, as ``PPOF`` does.
-        n_evaluator_episode: ``None``: one per environment.
-        stop_value: the mean return at which the task ends.
-        eval_freq: train iterations between two evaluations.
+        seed: Seed of the environments.
+        policy: Object with ``eval(obs)`` and ``reset``, such as ``PPOF``.
+        n_evaluator_episode: Number of episodes; ``None``: one per environment.
+        stop_value: Mean return at which the task ends.
+        eval_freq: Train iterations between two evaluations.
     """
     seed_evaluation(env, seed)
     mode: Any = TreeMode(policy, "eval")
@@ -104,16 +106,16 @@ def interaction_evaluator_ttorch(
 
 @for_roles(Role.EVALUATOR)
 def metric_evaluator(cfg: EasyDict, policy: EvalMode, dataset: "Dataset[Any]", metric: IMetric) -> Evaluate:
-    """Return a middleware that measures a policy on a data set, at first and every ``eval_freq`` iterations.
+    """Return a middleware that evaluates a policy on a data set, initially and every ``eval_freq`` iterations.
 
     Writes ``last_eval_iter`` and ``eval_value``. The task ends when the metric is better than ``env.stop_value`` after
-    training has begun.
+    training has started.
 
     Args:
         cfg: ``policy.eval.batch_size``, ``policy.eval.evaluator.eval_freq``, ``env.stop_value``.
-        policy: the eval mode of a policy, which is called with the inputs of a batch.
-        dataset: of pairs of inputs and label.
-        metric: measures a batch, and averages.
+        policy: Eval mode of a policy, called with the inputs of a batch.
+        dataset: Data set of pairs of inputs and label.
+        metric: Metric of a batch, with an average over batches.
     """
     loader = DataLoader(dataset, batch_size=cfg.policy.eval.batch_size)
     due = _every(cfg.policy.eval.evaluator.eval_freq)
@@ -132,9 +134,9 @@ def metric_evaluator(cfg: EasyDict, policy: EvalMode, dataset: "Dataset[Any]", m
 
 
 def _every(eval_freq: int) -> Callable[[RLContext], bool]:
-    """Whether an evaluator has something to do: never before, or so many train iterations ago.
+    """Return a predicate that is true if the last evaluation was ``eval_freq`` train iterations ago, or none has run.
 
-    Each evaluator keeps its own record, so that several may evaluate at the same iteration.
+    Each evaluator keeps its own record, so several may evaluate at the same iteration.
     """
     last_iter: int | None = None
 
@@ -158,7 +160,7 @@ def play_episodes(
     policy_kwargs: dict[str, Any],
     warn_steps: int | None = WARN_STEPS,
 ) -> tuple[VectorEvalMonitor, dict[str, Any]]:
-    """Play episodes; returns how they went, and what :func:`interaction_evaluator` says of outputs and video."""
+    """Play episodes; return their results, and the outputs and video described in :func:`interaction_evaluator`."""
     seed_evaluation(env)
     envs: Any = v1_interface(env)
     if env.closed:
@@ -187,7 +189,7 @@ def play_episodes(
 def note_evaluation(
     ctx: RLContext, monitor: VectorEvalMonitor, output: dict[str, Any], stop_value: float, name: str = ""
 ) -> None:
-    """Write an evaluation into the context, and end the task if it is good enough."""
+    """Write an evaluation to the context, and end the task if ``stop_value`` is reached."""
     returns = monitor.get_episode_return()
     mean, std, low, high = (float(fn(returns)) for fn in (np.mean, np.std, np.min, np.max))
     ctx.last_eval_iter, ctx.eval_value, ctx.last_eval_value = ctx.train_iter, mean, mean

@@ -1,4 +1,4 @@
-"""Exploration: the epsilon of a collecting policy."""
+"""Exploration: epsilon of a collecting policy."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,13 +15,13 @@ NEVER_EXPLORE = -1
 
 @for_roles(Role.COLLECTOR)
 def eps_greedy_handler(cfg: EasyDict) -> Callable[[OnlineRLContext], Iterator[Any]]:
-    """Return a middleware that sets ``ctx.collect_kwargs['eps']`` from ``ctx.env_step`` and removes it at the end.
+    """Return a middleware that sets ``ctx.collect_kwargs['eps']`` from ``ctx.env_step``, and removes it at the end.
 
     Args:
         cfg: ``policy.other.eps`` has ``start``, ``end``, ``decay`` (env steps) and ``type`` (``exp`` or ``linear``).
 
     Raises:
-        PolicyConfigError: one of the first three is missing.
+        PolicyConfigError: ``start``, ``end`` or ``decay`` is missing.
     """
     epsilon_at = epsilon_schedule(cfg.policy)
 
@@ -34,7 +34,7 @@ def eps_greedy_handler(cfg: EasyDict) -> Callable[[OnlineRLContext], Iterator[An
 
 
 def eps_greedy_masker() -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that ends exploration, for what comes after it (an expert, say)."""
+    """Return a middleware that disables exploration for the middleware after it, e.g. an expert."""
 
     def mask_epsilon(ctx: OnlineRLContext) -> None:
         ctx.collect_kwargs["eps"] = NEVER_EXPLORE

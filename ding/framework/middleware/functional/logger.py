@@ -1,4 +1,4 @@
-"""Curves of a task for tensorboard."""
+"""TensorBoard curves of a task."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,23 +11,24 @@ from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role, current_task
 from ding.utils import DistributedWriter, write_scalars
 
-# What a policy returns for the buffer and not to be looked at.
+# Policy outputs that are meant for the buffer, not for display.
 _HIDDEN = ("priority", "td_error_priority")
 
 
 @for_roles(Role.LEARNER, Role.EVALUATOR)
 def online_logger(record_train_iter: bool = False, train_show_freq: int = 100) -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that draws the mean evaluation return and what the policy returned, by env step.
+    """Return a middleware that plots the mean evaluation return and the policy's train output over env steps.
 
-    Tags: ``basic/eval_episode_return_mean`` and ``basic/train_<key>``; of several updates in one iteration the last one
-    is drawn. Keys that begin with ``[histogram]`` or ``[scalars]`` hold an array, or a dict of numbers.
+    Tags: ``basic/eval_episode_return_mean`` and ``basic/train_<key>``; if an iteration has several updates, the last
+        one is
+    plotted. Keys with the prefix ``[histogram]`` or ``[scalars]`` hold an array, or a dict of numbers.
 
     Args:
-        record_train_iter: draw by train iteration, too; the tags end with ``-env_step`` and ``-train_iter`` then.
-        train_show_freq: train iterations between two points of what the policy returned.
+        record_train_iter: Also plot over train iterations; the tags then end with ``-env_step`` and ``-train_iter``.
+        train_show_freq: Train iterations between two points of the train output.
 
     Raises:
-        RuntimeError: there is no writer.
+        RuntimeError: There is no writer.
     """
     axes = {"-env_step": "env_step", "-train_iter": "train_iter"} if record_train_iter else {"": "env_step"}
     return _curves(axes, train_show_freq)
@@ -35,18 +36,18 @@ def online_logger(record_train_iter: bool = False, train_show_freq: int = 100) -
 
 @for_roles(Role.LEARNER, Role.EVALUATOR)
 def offline_logger(train_show_freq: int = 100) -> Callable[[OfflineRLContext], None]:
-    """Return a middleware that draws the mean evaluation return and what the policy returned, by train iteration.
+    """Return a middleware that plots the mean evaluation return and the policy's train output over train iterations.
 
     Tags: ``basic/eval_episode_return_mean-train_iter`` and ``basic/train_<key>-train_iter``; see :func:`online_logger`.
 
     Raises:
-        RuntimeError: there is no writer.
+        RuntimeError: There is no writer.
     """
     return _curves({"-train_iter": "train_iter"}, train_show_freq)
 
 
 def _curves(axes: Mapping[str, str], train_show_freq: int) -> Callable[[Any], None]:
-    """A middleware that draws each curve once per axis: the end of its tag -> the count that is its x."""
+    """Return a middleware that plots each curve once per axis; ``axes`` maps tag suffixes to counters."""
     writer = DistributedWriter.get_instance()
     if writer is None:
         raise RuntimeError("there is no tensorboard writer: call ding.framework.ding_init(cfg) before making a logger")
@@ -84,7 +85,7 @@ def _draw_output(writer: DistributedWriter, output: Mapping[str, Any], end: str,
 
 
 def last_output(train_output: Any) -> Mapping[str, Any] | None:
-    """What the policy returned for the last update of an iteration; ``None`` without updates."""
+    """Return the policy's output of the last update of an iteration; ``None`` without updates."""
     last = train_output
     while isinstance(last, Sequence) and not isinstance(last, str):
         if not last:

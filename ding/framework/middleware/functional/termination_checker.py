@@ -1,4 +1,4 @@
-"""Limits at which a task ends."""
+"""Limits that end a task."""
 
 import logging
 import math
@@ -15,10 +15,10 @@ logger = logging.getLogger(__name__)
 def termination_checker(
     max_env_step: int | None = None, max_train_iter: int | None = None
 ) -> Callable[[Context], None]:
-    """Return a middleware that ends the task when ``env_step`` or ``train_iter`` is above its limit.
+    """Return a middleware that ends the task when ``env_step`` or ``train_iter`` exceeds its limit.
 
     Raises:
-        AssertionError: by the middleware: the context counts neither.
+        AssertionError: (by the middleware) The context has neither counter.
     """
     limits = {
         "env_step": math.inf if max_env_step is None else max_env_step,
@@ -40,10 +40,10 @@ def termination_checker(
 def ddp_termination_checker(
     max_env_step: int | None = None, max_train_iter: int | None = None, rank: int = 0
 ) -> Callable[[Context], None]:
-    """Return a :func:`termination_checker` for several ranks, which all do as rank 0 decides. It comes last.
+    """Return a :func:`termination_checker` for several ranks, which all follow rank 0. Use it last.
 
     Args:
-        rank: the rank of this process.
+        rank: Rank of this process.
     """
     check = termination_checker(max_env_step, max_train_iter)
 

@@ -1,4 +1,4 @@
-"""How long an iteration takes."""
+"""Timing of iterations."""
 
 import logging
 from collections import deque
@@ -14,11 +14,11 @@ logger = logging.getLogger(__name__)
 
 
 def epoch_timer(print_per: int = 1, smooth_window: int = 10) -> Callable[[Context], Iterator[Any]]:
-    """Return a middleware that logs the time from its forward to its backward phase; used first, of a whole iteration.
+    """Return a middleware that logs the time between its forward and backward phase; as the first one, of an iteration.
 
     Args:
-        print_per: iterations between two lines.
-        smooth_window: lines over which the mean is taken.
+        print_per: Iterations between two log lines.
+        smooth_window: Number of log lines to average over.
     """
     times_ms: deque[float] = deque(maxlen=print_per * smooth_window)
 

@@ -1,4 +1,4 @@
-"""Training on what a fetcher has put into the context."""
+"""Training on the data that a fetcher has written to the context."""
 
 import logging
 import os
@@ -23,17 +23,17 @@ Train = Callable[[Any], None]
 
 @for_roles(Role.LEARNER)
 def trainer(cfg: EasyDict, policy: LearnMode, log_freq: int = 100) -> Train:
-    """Return a middleware that trains once on ``ctx.train_data``, if there is any.
+    """Return a middleware that trains once on ``ctx.train_data``, if any.
 
-    Writes ``train_output`` (what the policy returns) and adds the number of its updates to ``train_iter``.
+    Writes ``train_output`` (the policy's output) and adds the number of its updates to ``train_iter``.
 
     Args:
-        cfg: has ``exp_name``, the folder of the experiment.
-        policy: the learn mode of a policy.
-        log_freq: train iterations between two lines of the log.
+        cfg: Config with ``exp_name``, the experiment directory.
+        policy: Learn mode of a policy.
+        log_freq: Train iterations between two log lines.
 
     Raises:
-        NonFiniteError: by the middleware, see ``policy.learn.on_nonfinite``; the batch is in ``<exp_name>/nonfinite``.
+        NonFiniteError: (by the middleware) See ``policy.learn.on_nonfinite``; the batch is in ``<exp_name>/nonfinite``.
     """
 
     check = FiniteCheck(policy, os.path.join((cfg or {}).get("exp_name", ""), "nonfinite"))
@@ -54,17 +54,17 @@ def trainer(cfg: EasyDict, policy: LearnMode, log_freq: int = 100) -> Train:
 
 @for_roles(Role.LEARNER)
 def multistep_trainer(policy: LearnMode, log_freq: int = 100) -> Train:
-    """Return a middleware that trains on ``ctx.train_data``, if there is any, with a policy that does several updates.
+    """Return a middleware that trains on ``ctx.train_data``, if any, with a policy that makes several updates per call.
 
     Writes ``train_output`` (a list: one dict per update) and adds their number to ``train_iter``.
 
     Args:
-        policy: the learn mode of a policy; its device is where the data goes.
-        log_freq: train iterations between two lines of the log.
+        policy: Learn mode of a policy; the data is moved to its device.
+        log_freq: Train iterations between two log lines.
 
     Raises:
-        TypeError: by the middleware: the policy returned no list.
-        NonFiniteError: by the middleware, see ``policy.learn.on_nonfinite``; the batch is in ``nonfinite``.
+        TypeError: (by the middleware) The policy did not return a list.
+        NonFiniteError: (by the middleware) See ``policy.learn.on_nonfinite``; the batch is in ``nonfinite``.
     """
     last_log_iter = -1
     check = FiniteCheck(policy, "nonfinite")

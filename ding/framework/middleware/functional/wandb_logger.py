@@ -1,4 +1,4 @@
-"""Curves, videos and pictures of a task for Weights & Biases (extra ``wandb``; pictures need ``plot``, too)."""
+"""Curves, videos and plots of a task for Weights & Biases (extra ``wandb``; plots also need ``plot``)."""
 
 import glob
 import math
@@ -34,22 +34,22 @@ def wandb_online_logger(
     run_name: str | None = None,
     wandb_sweep: bool = False,
 ) -> Callable[[OnlineRLContext], None]:
-    """Return a middleware that sends a run to Weights & Biases, by env step.
+    """Return a middleware that logs a run to Weights & Biases over env steps.
 
-    It writes ``ctx.wandb_url``. ``WANDB_MODE=offline`` keeps everything on this machine.
+    It writes ``ctx.wandb_url``. ``WANDB_MODE=offline`` keeps all data local.
 
     Args:
-        record_path: folder of videos and pictures.
-        cfg: switches: ``gradient_logger`` (of ``model``), ``plot_logger`` (numbers), ``video_logger``,
-            ``action_logger`` and ``return_logger`` (pictures of an evaluation). What a given ``cfg`` lacks is off;
-            ``None`` switches the numbers on.
-        exp_config: the config to show.
-        metric_list: keys of what the policy returns that are shown.
-        env: whose videos are recorded.
-        model: whose gradients are shown.
-        anonymous: without an account.
-        project_name, run_name: of the run.
-        wandb_sweep: whether the run belongs to a sweep, which begins it.
+        record_path: Folder of videos and plots.
+        cfg: Switches: ``gradient_logger`` (of ``model``), ``plot_logger`` (numbers), ``video_logger``,
+            ``action_logger`` and ``return_logger`` (plots of an evaluation). Missing switches are off; ``None`` enables
+            the numbers.
+        exp_config: Config to display.
+        metric_list: Keys of the policy's output to log.
+        env: Env manager that records videos.
+        model: Model whose gradients are logged.
+        anonymous: Log without an account.
+        project_name, run_name: Names of the project and the run.
+        wandb_sweep: Whether a sweep has started the run.
 
     Raises:
         MissingExtraError: wandb is not installed.
@@ -77,11 +77,10 @@ def wandb_offline_logger(
     run_name: str | None = None,
     wandb_sweep: bool = False,
 ) -> Callable[[OfflineRLContext], None]:
-    """Return a :func:`wandb_online_logger` for training with a data set, by trained env steps.
+    """Return a :func:`wandb_online_logger` for training on a data set, over trained env steps.
 
-    It also sends ``ctx.info_for_logging``. The switch ``vis_dataset`` (on with ``cfg=None``) shows the data set at
-    ``exp_config.dataset_path``, if there is one, as a picture: two principal components of its observations, coloured
-    by reward.
+    It also logs ``ctx.info_for_logging``. The switch ``vis_dataset`` (on with ``cfg=None``) plots the data set at
+    ``exp_config.dataset_path``, if any: two principal components of its observations, coloured by reward.
 
     Raises:
         MissingExtraError: wandb is not installed.
@@ -105,7 +104,7 @@ def _switches(cfg: Mapping[str, bool] | None, *on: str) -> EasyDict:
 
 
 class _Run:
-    """A run of Weights & Biases."""
+    """Run of Weights & Biases."""
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class _Run:
     def begin(
         self, config: Mapping[str, Any] | None, anonymous: bool, project: str, name: str | None, is_sweep: bool
     ) -> None:
-        """Begin the run."""
+        """Start the run."""
         settings: dict[str, Any] = {"project": project, "config": config, "name": name}
         settings |= {"reinit": None if is_sweep else True, "anonymous": "must" if anonymous else None}
         self._wandb.init(**{key: value for key, value in settings.items() if value is not None})
@@ -134,7 +133,7 @@ class _Run:
             self._wandb.watch(self._model, log="all", log_freq=100, log_graph=True)
 
     def log(self, ctx: Any, counts: Mapping[str, Any], step: int) -> None:
-        """Send what the context says of this iteration."""
+        """Log the context's values of this iteration."""
         if not ctx.wandb_url and self._wandb.run is not None:
             ctx.wandb_url = self._wandb.run.url or ""
         data = self._numbers(ctx.train_output) if self._on.plot_logger else {}
@@ -149,14 +148,14 @@ class _Run:
             self._wandb.log(data=data, step=step)
 
     def _numbers(self, train_output: Any) -> dict[str, Any]:
-        """The metrics of the policy; of several updates their mean."""
+        """Return the metrics of the policy, averaged over several updates."""
         outputs = [train_output] if isinstance(train_output, Mapping) else list(train_output or ())
         while outputs and not isinstance(outputs[0], Mapping):
             outputs = [one for part in outputs for one in part]
         shown = {name: [one[name] for one in outputs if name in one] for name in self._metrics}
         return {name: np.mean(to_ndarray(values), axis=0) for name, values in shown.items() if values}
 
-    # Pictures of an evaluation.
+    # Plots of an evaluation.
 
     def _pictures(self, eval_output: Mapping[str, Any], step: int) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -175,12 +174,12 @@ class _Run:
     def _video(self, replay_video: np.ndarray | None) -> dict[str, Any]:
         if replay_video is not None:
             return {"replay_video": self._wandb.Video(replay_video.astype(np.uint8), fps=60)}
-        # The newest file may still be written.
+        # The newest file may still be incomplete.
         files = sorted(glob.glob(os.path.join(self._record_path or "", "*.mp4")), key=os.path.getmtime)[:-1]
         return {"video": self._wandb.Video(files[-1], format="mp4")} if files else {}
 
     def _bars(self, name: str, frames: list[np.ndarray], places: np.ndarray | None) -> object:
-        """An animation with a bar chart per frame."""
+        """Return an animation with one bar chart per frame."""
         require_extra("matplotlib", "plot")
         from matplotlib.animation import FuncAnimation
         from matplotlib.figure import Figure
@@ -201,7 +200,7 @@ class _Run:
         return self._wandb.Video(path, format="gif")
 
     def show_dataset(self, path: str) -> None:
-        """Send a picture of the observations of a data set."""
+        """Log a plot of the observations of a data set."""
         require_extra("matplotlib", "plot")
         from matplotlib.figure import Figure
 
@@ -218,13 +217,13 @@ class _Run:
 
 
 def _last_outputs(eval_output: Mapping[str, Any]) -> list[Any]:
-    """What the policy gave at the last step, or at each step of the first episode that was recorded."""
+    """Return the policy's outputs at the last step, or at each step of the first recorded episode."""
     output = eval_output.get("output") or []
     return output[0] if output and isinstance(output[0], list) else list(output)
 
 
 def _read_dataset(path: str) -> tuple[np.ndarray, np.ndarray]:
-    """float32 observations ``[N, D]`` and rewards ``[N]`` of a file, HDF5 or as ``naive_save`` writes it."""
+    """Return float32 observations ``[N, D]`` and rewards ``[N]`` of an HDF5 file or a file of ``naive_save``."""
     if path.endswith((".h5", ".hdf5")):
         with require_extra("h5py", "hdf5").File(path, "r") as file:
             obs, reward = file["obs"][:], file["reward"][:]

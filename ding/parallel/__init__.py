@@ -1,5 +1,5 @@
-"""The parallel mode below its workers: planes for data and weights, and the launch of processes.
+"""Infrastructure of the parallel mode below the workers: data and weight planes, and process supervision.
 
-* ``ding.parallel.planes``: transitions by reference and versions of policies, over a backend that ``type`` chooses.
-* ``ding.parallel.launch``: starts, watches and ends the processes of a run.
+* ``ding.parallel.planes``: transitions by reference and policy versions, over a backend selected by ``type``.
+* ``ding.parallel.launch``: starts, supervises and ends the processes of a run.
 """

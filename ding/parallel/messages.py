@@ -1,9 +1,9 @@
-"""Arrays within JSON messages, as one text each.
+"""Encoding of arrays in JSON messages, each as a single string.
 
-A batch has a handful of numbers per row. As JSON lists they cost more to write, check and read than the rest of a
-message together; as base64 of their bytes they cost next to nothing. What is read is checked: a known dtype, the right
-length, and no more than that. What belongs together is packed together: several batches make one message, and the
-priorities of several train iterations one array, since an array costs the same whether it is short or long.
+A batch has only a few numbers per row, but as JSON lists they would dominate the cost of writing, validating and
+reading a message; as base64 of their bytes the cost is negligible. Decoding validates dtype and length. Related arrays
+are packed together, several batches per message and the priorities of several train iterations per array, because the
+cost per array does not depend on its length.
 """
 
 import base64
@@ -16,22 +16,22 @@ import numpy.typing as npt
 
 _DTYPES = {code: np.dtype(code) for code in ("<i4", "<i8", "<f8")}
 _MAX_VALUES = 1 << 22
-#: About how many rows are packed together, and read together by a learner.
+#: Approximate number of rows that are packed together, and read together by a learner.
 GROUP_ROWS = 512
 
 
 def pack_array(array: npt.ArrayLike) -> dict[str, str]:
-    """``{'dtype', 'b64'}`` of numbers: integers as int64 (int32 stays), others as float64."""
+    """Encode numbers as ``{'dtype', 'b64'}``: integers as int64 (int32 is kept), others as float64."""
     array = np.asarray(array)
     code = "<i4" if array.dtype == np.int32 else "<i8" if array.dtype.kind in "iub" else "<f8"
     return {"dtype": code, "b64": base64.b64encode(np.ascontiguousarray(array, dtype=code).tobytes()).decode()}
 
 
 def unpack_array(packed: object) -> np.ndarray:
-    """The flat array of :func:`pack_array`; lists of numbers are taken, too.
+    """Return the flat array of :func:`pack_array`; lists of numbers are accepted, too.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: ``packed`` is neither.
     """
     if isinstance(packed, (list, np.ndarray)):
         array = np.asarray(packed)
@@ -49,12 +49,12 @@ def unpack_array(packed: object) -> np.ndarray:
         raise ValueError(f"an array of a message is damaged: {error}") from error
 
 
-#: Keys of a batch with one number per row; ``rows`` has two.
+#: Keys of a batch with one number per row; ``rows`` has two per row.
 ROW_KEYS = ("unique_id", "buffer_idx", "priority", "IS", "staleness", "use")
 
 
 def pack_batches(batches: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sampled batches as JSON, in messages of several batches each that have equal size and equal keys."""
+    """Encode sampled batches as JSON messages, each with several batches of equal size and equal keys."""
     messages, begin = [], 0
     while begin < len(batches):
         size, keys = _form(batches[begin])
@@ -78,7 +78,7 @@ def _pack_group(batches: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> di
 
 
 def joined_rows(batches: Sequence[Mapping[str, Any]]) -> tuple[list[str], np.ndarray]:
-    """Chunks and rows of several batches as those of one. Batches may share their list of chunks."""
+    """Concatenate chunks and rows of several batches. Batches may share their list of chunks."""
     begins: dict[int, int] = {}
     chunks: list[str] = []
     rows = []
@@ -91,12 +91,12 @@ def joined_rows(batches: Sequence[Mapping[str, Any]]) -> tuple[list[str], np.nda
 
 
 def unpack_batches(messages: Sequence[Any]) -> list[dict[str, Any]]:
-    """The batches of :func:`pack_batches`, in order: ``rows`` int64 ``[B, 2]``, the others ``[B]``.
+    """Return the batches of :func:`pack_batches`, in order: ``rows`` int64 ``[B, 2]``, the other keys ``[B]``.
 
-    Those of one message share ``chunks``.
+    Batches of one message share ``chunks``.
 
     Raises:
-        ValueError: a message has not the form of batches.
+        ValueError: A message is malformed.
     """
     return [batch for message in messages for batch in _unpack_group(message)]
 
@@ -127,9 +127,9 @@ def _unpack_group(message: object) -> list[dict[str, Any]]:
 
 
 def pack_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The part ``infos`` (and ``priorities``) of a report, from ``{'seq', 'info'}`` of several train iterations.
+    """Return ``infos`` (and ``priorities``) of a report, from ``{'seq', 'info'}`` of several train iterations.
 
-    Priorities that cannot be joined stay in their infos.
+    Priorities that cannot be concatenated stay in their infos.
     """
     priorities = [entry["info"].get("priority_info") or {} for entry in infos]
     keys = next((found.keys() for found in priorities if found), None)
@@ -147,10 +147,10 @@ def _has_gaps(priorities: Mapping[str, Any]) -> bool:
 
 
 def unpack_infos(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """``{'seq', 'info'}`` of each train iteration of a report, with joined priorities as arrays again.
+    """Return ``{'seq', 'info'}`` of each train iteration of a report, with concatenated priorities split into arrays.
 
     Raises:
-        ValueError: a damaged array, or one of another length than its sizes say.
+        ValueError: An array is damaged, or its length does not match its sizes.
     """
     infos, packed = report.get("infos") or [], report.get("priorities")
     if packed is None:
@@ -168,7 +168,7 @@ def unpack_infos(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def joined_priorities(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The priorities of several infos as those of one, the latest last; ``{}`` when they cannot be joined."""
+    """Concatenate the priorities of several infos, the latest last; return ``{}`` if that is not possible."""
     found = [info["priority_info"] for info in infos if info.get("priority_info")]
     if not found or any(one.keys() != found[0].keys() for one in found):
         return {}

@@ -1,4 +1,4 @@
-"""The connection of this process to a Ray cluster. Nothing here imports Ray before it is called."""
+"""Connection of this process to a Ray cluster. Ray is imported only when a function needs it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ding.utils import require_extra
 logger = logging.getLogger("ding.entry")
 
 LEAST_VERSION = (2, 60)
-"""The oldest Ray that this was tested with."""
+"""Oldest tested version of Ray."""
 
 SMALL_BYTES = 256 * 1024
-"""Frames up to this size travel within a message, which costs half of what an object of the cluster does."""
+"""Maximum size of frames that are sent within a message, at half the cost of an object of the cluster."""
 
 _AUTH_MODE = "RAY_AUTH_MODE"
 _HEAD = "from ding.parallel.ray_head import lead; lead"
@@ -31,32 +31,32 @@ _OF_DRIVER = frozenset(
     ("configure_logging", "job_config", "log_to_driver", "logging_config", "logging_format", "logging_level")
     + ("namespace", "runtime_env")
 )
-"""What ``ray.init`` has for the process that connects; the rest is for the one that starts a cluster."""
+"""Options of ``ray.init`` for the connecting process; the others belong to the process that starts a cluster."""
 
 
 def require_ray() -> ModuleType:
     """Import and return Ray.
 
     Raises:
-        MissingExtraError: it is missing or too old; the message says what to install.
+        MissingExtraError: Ray is missing or too old; the message names the package to install.
     """
     return require_extra("ray", "ray", LEAST_VERSION)
 
 
 @contextlib.contextmanager
 def ray_cluster(address: str | None, init: Mapping[str, Any]) -> Iterator[None]:
-    """Be connected to a cluster while the block lasts.
+    """Connect to a cluster within the block.
 
-    A process that is connected already stays so, and its cluster is used.
+    An existing connection is used and kept.
 
     Args:
-        address: of a running cluster, ``'auto'`` for that of this machine; ``None``: one is started here, and ended
-            with the block.
-        init: keyword arguments of ``ray.init``.
+        address: Address of a running cluster, or ``'auto'`` for that of this machine; ``None``: start a cluster and end
+            it with the block.
+        init: Keyword arguments of ``ray.init``.
 
     Raises:
         MissingExtraError: Ray is missing or too old.
-        ConnectionError: there is no cluster at ``address``, or none can be started.
+        ConnectionError: There is no cluster at ``address``, or none can be started.
     """
     ray = require_ray()
     if ray.is_initialized():
@@ -80,7 +80,7 @@ def _own_cluster(options: dict[str, Any]) -> Iterator[str]:
     with ours:
         with theirs:
             head = subprocess.Popen(
-                # Its modules are where those of this process are.
+                # Let it import the same modules as this process.
                 [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {_HEAD}({theirs.fileno()})"],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -98,7 +98,7 @@ def _own_cluster(options: dict[str, Any]) -> Iterator[str]:
 
 
 def _answer(pipe: Connection) -> str:
-    """Return the address that the head of a cluster sends, or raise what it met."""
+    """Return the address sent by the head of a cluster, or raise its error."""
     try:
         answer: str | Exception = pipe.recv()
     except EOFError as error:
@@ -109,24 +109,24 @@ def _answer(pipe: Connection) -> str:
 
 
 def _require_token(ray: Any) -> None:
-    """Have a cluster of one's own ask for the user's token, as Ray does where the driver itself starts it."""
+    """Make an own cluster require the user's token, as Ray does if the driver itself starts the cluster."""
     if _AUTH_MODE not in os.environ:
         os.environ[_AUTH_MODE] = "token"
-        # Ray reads the environment when it is imported.
+        # Ray reads the environment on import.
         ray._raylet.Config.initialize("")
 
 
 def node_address() -> str:
-    """Return the address at which other nodes reach this one."""
+    """Return the address of this node for other nodes."""
     return str(require_ray().util.get_node_ip_address())
 
 
 def has_other_nodes() -> bool:
-    """Whether actors may be on other nodes, now or later: the cluster was not started for this process alone."""
+    """Return whether actors may run on other nodes, now or later: the cluster was not started by this process."""
     ray = require_ray()
     return len(ray.nodes()) > 1
 
 
 def new_namespace() -> str:
-    """Return a name that the named actors of one run have in common, and of no other."""
+    """Return a unique namespace for the named actors of a run."""
     return f"ding-{secrets.token_hex(6)}"

@@ -1,10 +1,11 @@
-"""The process that starts a cluster of Ray for a run and ends it with the run; ``ding.parallel.ray_cluster`` starts it.
+"""Process that starts a Ray cluster for a run and ends it with the run; started by ``ding.parallel.ray_cluster``.
 
-It leads a session of its own, and blocks SIGTERM in it: what a terminal, a shell or a service manager sends to all
-processes of a run at once reaches the driver, which ends the roles in order; without their cluster they could not.
-The end of its pipe is the end of the driver, however it came about.
+It has its own session and blocks SIGTERM: a signal that a terminal, a shell or a service manager sends to all processes
+of a run then reaches only the driver, which ends the roles in order and needs the cluster for that. The process ends
+when the driver closes the pipe, for whatever reason.
 
-The pipe has the keyword arguments of ``ray.init`` for it, and gets the address of the cluster, or the exception.
+Through the pipe it receives the keyword arguments of ``ray.init``, and sends the address of the cluster or an
+exception.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from typing import Any
 from ding.parallel.ray_cluster import SMALL_BYTES, require_ray
 
 _GRACE_S = 1.0
-# Bytes of a value beside the frame in it.
+# Size of a value without its frame, in bytes.
 _SURROUNDINGS = 16 * 1024
 
 
@@ -25,13 +26,14 @@ def lead(descriptor: int) -> None:
     """Start a cluster, and end this session when the other end of a pipe is closed.
 
     Args:
-        descriptor: of this end.
+        descriptor: File descriptor of this end.
     """
     pipe = Connection(descriptor)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    # Ray would give its actors 15 of 19: collectors could hardly step back behind their learner.
+    # By default Ray gives its actors nice level 15 of 19, which leaves hardly any room for collectors below their
+    # learner.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    # What is in a message of the store needs no object, of which Ray makes one beyond 100 KiB.
+    # Values that are sent within a message of the store must not become objects, which Ray creates beyond 100 KiB.
     os.environ.setdefault("RAY_max_direct_call_object_size", str(SMALL_BYTES + _SURROUNDINGS))
     ray = None
     try:
@@ -42,7 +44,7 @@ def lead(descriptor: int) -> None:
         pipe.send(error)
     with contextlib.suppress(EOFError, OSError):
         pipe.recv()
-    # Ray removes what it spilled to the disk; then it would wait for processes that do not listen to SIGTERM.
+    # Let Ray delete the objects it spilled to disk; afterwards it would wait for processes that ignore SIGTERM.
     timer = threading.Timer(_GRACE_S, _end_session)
     timer.start()
     if ray is not None:

@@ -1,13 +1,13 @@
-"""Supervision of processes: starts the roles of a run, starts again what ends, and ends them all.
+"""Supervision of processes: starts, restarts and ends the roles of a run.
 
-* ``role``: what a role is, and the ``RoleContext`` that its body works with.
-* ``launcher``, ``process``: the parent's side. ``Launcher.run`` keeps the processes of some roles running.
-* ``leaving``: roles that leave while the others go on.
-* ``forked``: a process from its start to its real end, whatever becomes of the fork server.
-* ``child``: the child's side. ``local``: a role without a launcher, in the process that the user started.
-* ``run_dir``: the folder that the processes of a run share. ``signals``: Ctrl-C and SIGTERM.
+* ``role``: roles, and the ``RoleContext`` that their targets use.
+* ``launcher``, ``process``: the parent's side. ``Launcher.run`` keeps the processes of several roles running.
+* ``leaving``: roles that leave while the run continues.
+* ``forked``: processes of a fork server, supervised independently of it.
+* ``child``: the child's side. ``local``: a role without a launcher, in the user's process.
+* ``run_dir``: folder shared by the processes of a run. ``signals``: Ctrl-C and SIGTERM.
 
-What a role does is handed in as a function: nothing here knows workers.
+The work of a role is passed in as a function; this package is independent of the workers.
 """
 
 from ding.utils.exports import lazy_exports

@@ -1,8 +1,8 @@
-"""The process of a role: it dies with its launcher, stops when asked, and reports how it ended.
+"""Process of a role: it ends with its launcher, stops on request, and reports its result or error.
 
-The launcher and the process share one pipe. What goes down it: ``("stop",)``, ``("peer", name, data)``. What comes up:
-``("peer", data)``, ``("status", data)``, ``("progress",)``, ``("log", level, text)``, ``("result", data)``,
-``("error", traceback, permanent, exception)``. Its end of file means that the other side has ended.
+Launcher and process share one pipe. Messages to the process: ``("stop",)``, ``("peer", name, data)``. Messages to the
+launcher: ``("peer", data)``, ``("status", data)``, ``("progress",)``, ``("log", level, text)``, ``("result", data)``,
+``("error", traceback, permanent, exception)``. End of file means that the other side has ended.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _FLUSH_S = 2.0
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """What a process of a role is started with. Pickled by cloudpickle, to the launcher's own child only.
+    """Start arguments of a role's process. Pickled by cloudpickle, and sent only to the launcher's own child.
 
     Attributes:
-        own_code: modules of the user's that a process imports first; filled when the spec is pickled.
-        launcher_pid: the process of the launcher; filled when the spec is pickled.
+        own_code: User modules to import first; filled on pickling.
+        launcher_pid: Process id of the launcher; filled on pickling.
     """
 
     role: Role
@@ -70,11 +70,11 @@ def _load_spec(data: bytes) -> ChildSpec:
 
 
 class RolePipe:
-    """The role's end of the pipe: a thread that sends, so that the role never waits, and one that reads.
+    """Role's end of the pipe, with a sender thread, so that the role never blocks, and a reader thread.
 
     Args:
-        connection: the end.
-        on_orphaned: called when the launcher has ended.
+        connection: End of the pipe.
+        on_orphaned: Called when the launcher has ended.
     """
 
     def __init__(self, connection: Connection, on_orphaned: Callable[[], object]) -> None:
@@ -84,12 +84,12 @@ class RolePipe:
         self._sender = threading.Thread(target=self._send_all, name="role-sender", daemon=True)
 
     def begin(self, context: RoleContext) -> None:
-        """Start to send and to read; what comes is for ``context``."""
+        """Start sending and reading; messages are passed to ``context``."""
         self._sender.start()
         threading.Thread(target=self._read, args=(context,), name="role-reader", daemon=True).start()
 
     def send(self, message: Message, droppable: bool) -> None:
-        """Have a message sent; a droppable one is dropped when the pipe is congested."""
+        """Queue a message; a droppable one is dropped if the pipe is congested."""
         if droppable:
             with contextlib.suppress(queue.Full):
                 self._unsent.put_nowait(message)
@@ -97,23 +97,23 @@ class RolePipe:
             self._unsent.put(message)
 
     def finish(self, message: Message | None) -> None:
-        """Send a last message and everything before it, within a few seconds."""
+        """Send all queued messages and a last one, within a few seconds."""
         for one in (message, None) if message is not None else (None,):
             with contextlib.suppress(queue.Full):
                 self._unsent.put(one, timeout=_FLUSH_S)
         self._sender.join(_FLUSH_S)
 
     def is_orphaned(self, launcher_pid: int) -> bool:
-        """Whether the launcher has ended; waits some seconds for the end of one that is in the middle of it.
+        """Return whether the launcher has ended; wait some seconds for one that is ending.
 
-        The kernel is asked, since a busy machine may not have let the reader run. A launcher that was killed closes its
-        descriptors one after the other: it may have closed that which keeps the fork server alive, and not this pipe.
+        The kernel is asked, because on a busy machine the reader may be late. A killed launcher closes its descriptors
+        one after the other: it may have closed the one that keeps the fork server alive before this pipe.
         """
         end = select.poll()
-        end.register(self._connection, 0)  # what is reported in any case: that the other end is closed
+        end.register(self._connection, 0)  # with 0 only the closing of the other end is reported
         if not end.poll(0) and not (is_ending(launcher_pid) and end.poll()):
             return False
-        # The launcher may still hold its lock on the folder of the run, which no role could remove then.
+        # The launcher may still hold its lock on the run folder, which would prevent its removal by a role.
         wait_for_end(launcher_pid, _FLUSH_S)
         return True
 
@@ -135,7 +135,7 @@ class RolePipe:
 
 
 def take_message(context: RoleContext, message: Message) -> None:
-    """Do what a message of the launcher says."""
+    """Process a message of the launcher."""
     if message[0] == "stop":
         context.stop.set("asked by the launcher")
     elif message[0] == "peer":
@@ -143,25 +143,25 @@ def take_message(context: RoleContext, message: Message) -> None:
 
 
 def outcome_of(spec: ChildSpec, context: RoleContext) -> tuple[int, Message | None]:
-    """Run the target of a role to its end; returns the exit code and the last message to the launcher."""
+    """Run the target of a role to its end; return the exit code and the last message to the launcher."""
     try:
         import_in_child(spec.own_code)
         result = spec.role.target(context)
-    except BaseException as error:  # noqa: BLE001 - whatever the role's code raises is reported to the launcher
+    except BaseException as error:  # noqa: BLE001 - any error of the role's code is reported to the launcher
         permanent = isinstance(error, (PermanentRoleError, ConfigError))
         return 1, ("error", "".join(traceback.format_exception(error)), permanent, _pickled(error))
     return 0, None if result is None else ("result", result)
 
 
 def child_main(spec: ChildSpec, connection: Connection) -> None:
-    """Run a role in this process, which the launcher started, and exit: 0 after a return, 1 after an exception."""
+    """Run a role in this process and exit, with code 0 after a return and 1 after an exception."""
     redirect_output(spec)
-    # The start method of this process is not that of its own children, if it has any (queues of tensorboardX, envs).
+    # Children of this process (queues of tensorboardX, envs) may need another start method.
     multiprocessing.set_start_method(None, force=True)
     pipe = RolePipe(connection, lambda: _end_orphan(run_dir))
     context = RoleContext(spec.role, spec.run_dir, spec.token, spec.peers, pipe.send, spec.incarnation)
     _handle_signals(context)
-    # For a process that is too busy to read the end of its pipe; the fork server in between dies with the launcher.
+    # For a process that is too busy to read the end of its pipe; its parent, the fork server, ends with the launcher.
     die_with_parent(signal.SIGTERM)
     os.environ[RUN_TOKEN_VARIABLE] = spec.token
     to_user = LogForwarder(pipe.send, spec.show_level)
@@ -170,7 +170,7 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     pipe.begin(context)
     code, message = outcome_of(spec, context)
     if code and message is not None:
-        # The launcher shows the traceback when it matters; here it is for the role's log.
+        # The launcher shows the traceback if it matters; this line is for the role's log.
         logging.getLogger("ding").removeHandler(to_user)
         logger.error("%s failed:\n%s", spec.role.name, message[1])
     pipe.finish(message)
@@ -180,20 +180,20 @@ def child_main(spec: ChildSpec, connection: Connection) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     if not orphaned:
-        # A thread of a library that never ends must not keep a finished role alive.
+        # A library thread that never ends must not keep a finished role alive.
         signal.alarm(_EXIT_GRACE_S)
     sys.exit(code)
 
 
 def _end_orphan(run_dir: RunDir) -> None:
-    """Give this process, whose launcher has ended, a few seconds for an orderly end, and then end it.
+    """Give this process, whose launcher has ended, a few seconds for an orderly end, then end it.
 
-    The folder of the run is left before, as this may be the last process in it. The alarm ends the process in any case,
-    even when a call into C code never returns and no other thread runs.
+    The process leaves the run folder first, as it may be the last one in it. The alarm works even if a call into C code
+    never returns and no other thread runs.
     """
 
     def end() -> None:
-        # Else the main thread is about to leave.
+        # otherwise the main thread is about to leave
         if run_dir.leave(remove_if_last=True):
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -204,7 +204,7 @@ def _end_orphan(run_dir: RunDir) -> None:
 
 
 def redirect_output(spec: ChildSpec) -> None:
-    """Everything that the process writes goes to the role's log file, native code and crash dumps included."""
+    """Redirect all output of the process, including native code and crash dumps, to the role's log file."""
     if spec.log_file is not None:
         descriptor = os.open(spec.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(descriptor, 1)
@@ -219,21 +219,21 @@ def redirect_output(spec: ChildSpec) -> None:
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    """The exception for the launcher; ``None`` when it cannot be pickled and read again."""
+    """Pickle the exception for the launcher; ``None`` if it cannot be pickled and restored."""
     try:
         data: bytes | None = cloudpickle.dumps(error)
         cloudpickle.loads(data)
-    except Exception:  # noqa: BLE001 - the methods of any class of exception run here
+    except Exception:  # noqa: BLE001 - runs methods of arbitrary exception classes
         return None
     return data
 
 
 class LogForwarder(logging.Handler):
-    """Shows lines of at least a level to the user of the launcher; the file has everything.
+    """Shows log lines from a certain level on to the user of the launcher; the file contains all lines.
 
     Args:
-        send: takes a message for the launcher, and whether it may be dropped.
-        level: see above.
+        send: Takes a message for the launcher, and whether it may be dropped.
+        level: Minimum level.
     """
 
     def __init__(self, send: Callable[[Message, bool], None], level: int) -> None:
@@ -245,8 +245,8 @@ class LogForwarder(logging.Handler):
 
 
 def _handle_signals(context: RoleContext) -> None:
-    """SIGTERM asks, a second one ends at once. Ctrl-C reaches the launcher, which asks."""
+    """Treat the first SIGTERM as a stop request, a second one as a kill. Ctrl-C is handled by the launcher."""
     signal.signal(signal.SIGTERM, first_asks(lambda signum: context.stop.set_soon("SIGTERM")))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The fork server does not listen to them, see ``ding.parallel.launch.process``.
+    # The fork server ignores these signals, see ``ding.parallel.launch.process``.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)

@@ -1,8 +1,8 @@
-"""Processes that a fork server makes, each from its start to its real end.
+"""Processes of a fork server, supervised from their start to their end.
 
-The fork server reports the exit codes of its children. When it is killed they live on for a while, and a pipe that
-breaks looks like their end. So the end of a process is taken from the kernel (a pidfd, on Linux), and its exit code
-from the fork server, where that still lives.
+The fork server reports the exit codes of its children. If it is killed, they survive for a while, and a broken pipe
+looks like their end. Therefore the kernel reports the end of a process (by a pidfd, on Linux), and the fork server, if
+it is still alive, the exit code.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from typing import Any
 from ding.parallel.launch.child import ChildSpec, child_main
 from ding.parallel.launch.signals import STOP_SIGNALS
 
-# A fork server that has the library loaded makes a process in no time; elsewhere forking is not safe, or not there.
+# A fork server that has imported the library starts a process quickly; on other platforms it is unsafe or missing.
 _CONTEXT: Any = get_context("forkserver" if sys.platform.startswith("linux") else "spawn")
-# A path of a socket has 107 bytes.
+# Maximum length of a socket path, in bytes.
 _LONGEST_FOLDER = 80
 _CHILD = "ding.parallel.launch.child"
-# How long the exit code of a process that has ended, or the end of a fork server that answers no more, is waited for.
+# Seconds to wait for the exit code of an ended process, or for the end of an unresponsive fork server.
 _NEWS_S = 2.0
 _LOOK_S = 0.1
-# What ``multiprocessing`` reports of a process whose fork server was killed; a process may also end with it by itself.
+# Exit code that ``multiprocessing`` reports after the fork server was killed; a process may also exit with it.
 _UNKNOWN = 255
 
 
 class ForkServerLost(EOFError):
-    """The fork server was killed while it made a process; the next start makes another fork server."""
+    """The fork server was killed while it created a process; the next start creates a new fork server."""
 
 
 class _Warmth:
-    """Whether the fork server has imported what it was given; until then the start of a process waits for that.
+    """Import state of the fork server; until it is ready, starting a process waits for the imports.
 
     Attributes:
-        news: what ``multiprocessing.connection.wait`` reports once ``is_ready`` returns ``True``.
+        news: Object that ``multiprocessing.connection.wait`` reports once ``is_ready`` returns ``True``.
     """
 
     def __init__(self) -> None:
@@ -55,11 +55,11 @@ class _Warmth:
             self._sender.close()
 
     def is_ready(self) -> bool:
-        """Whether the start of a process takes no time now, or the fork server was killed meanwhile."""
+        """Return whether a process can be started without delay, or the fork server was killed meanwhile."""
         return bool(self.news.poll())
 
     def close(self, end_server: Callable[[], None]) -> None:
-        """Free what is held. ``end_server`` is called until the fork server is not waited for any more."""
+        """Release resources. ``end_server`` is called until nothing waits for the fork server."""
         while self._thread.is_alive():
             end_server()
             self._thread.join(_LOOK_S)
@@ -74,16 +74,16 @@ class _Warmth:
 
 
 def _nothing() -> None:
-    """What the first process of a fork server does."""
+    """Do nothing; target of the first process of a fork server."""
 
 
 @contextlib.contextmanager
 def fork_server(folder: str, preload: Sequence[str] = ()) -> Iterator[_Warmth]:
-    """Start the fork server, and end it with the block, unless it ran before: no process is left after a run.
+    """Start the fork server, and end it with the block unless it was running before; no process outlives the run.
 
     Args:
-        folder: where its socket lies; one that is removed even if this process is killed.
-        preload: modules that the fork server imports once for all roles; none of them may start a thread.
+        folder: Folder of its socket, which must be removed even if this process is killed.
+        preload: Modules that the fork server imports once for all roles; none of them may start a thread.
     """
     server: Any = None
     if _CONTEXT.get_start_method() == "forkserver":
@@ -99,7 +99,7 @@ def fork_server(folder: str, preload: Sequence[str] = ()) -> Iterator[_Warmth]:
             def end() -> None:
                 pid = getattr(server, "_forkserver_pid", None)
                 if ours and pid is not None:
-                    # All its children have ended. While it still imports, it would not notice anything else.
+                    # All its children have ended. During its imports it would not notice anything else.
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
 
@@ -111,7 +111,7 @@ def fork_server(folder: str, preload: Sequence[str] = ()) -> Iterator[_Warmth]:
 
 @contextlib.contextmanager
 def _temporary_folder(folder: str) -> Iterator[None]:
-    """Have ``multiprocessing`` put its sockets into ``folder``: one that it makes stays when this process is killed."""
+    """Make ``multiprocessing`` create its sockets in ``folder``; its own folder would remain after a kill."""
     config = getattr(multiprocessing.current_process(), "_config", {})
     if "tempdir" in config or len(folder) > _LONGEST_FOLDER:
         yield
@@ -124,14 +124,14 @@ def _temporary_folder(folder: str) -> Iterator[None]:
 
 
 def _ready_fork_server() -> int | None:
-    """Have a fork server; returns its pid, or ``None`` where there is none.
+    """Ensure that a fork server is running; return its pid, or ``None`` if the platform has none.
 
-    It blocks what reaches all processes of a terminal or a service at once: it would die of it while it loads the
-    library, and with it every process that it forks; the launcher ends it.
+    It blocks signals that reach all processes of a terminal or service at once: otherwise it would die while it loads
+    the library, together with every process it forks. The launcher ends it.
     """
     if _CONTEXT.get_start_method() != "forkserver":
         return None
-    # First, because it changes the blocked signals at its start.
+    # First, because it changes the signal mask at its start.
     multiprocessing.resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
@@ -142,7 +142,7 @@ def _ready_fork_server() -> int | None:
 
 
 class ForkSpawner:
-    """The ``Spawner`` of processes on this machine."""
+    """``Spawner`` of processes on this machine."""
 
     own_processes = True
 
@@ -156,21 +156,21 @@ class ForkSpawner:
 
 
 class ForkedProcess:
-    """A process, from its construction on; ``close`` it after its end.
+    """A running process; call ``close`` after its end.
 
     Attributes:
-        pid: its id.
+        pid: Process id.
 
     Raises:
-        ForkServerLost: the fork server was killed just now.
-        OSError: no process can be made.
+        ForkServerLost: The fork server was just killed.
+        OSError: The process cannot be created.
     """
 
     unknown_end = "ended after the fork server was killed"
 
     def __init__(self, target: Callable[..., Any], args: tuple[Any, ...], name: str) -> None:
         server = _ready_fork_server()
-        # No daemon: a collector may have env processes of its own.
+        # Not a daemon: a collector may have env processes.
         self._process = _CONTEXT.Process(target=target, args=args, name=name, daemon=False)
         try:
             self._process.start()
@@ -182,15 +182,15 @@ class ForkedProcess:
 
     @property
     def end(self) -> Connection | int:
-        """What ``multiprocessing.connection.wait`` reports as soon as the process has ended."""
+        """Object that ``multiprocessing.connection.wait`` reports once the process has ended."""
         return self._process.sentinel if self._own is None else self._own
 
     def has_ended(self) -> bool:
-        """Whether it has ended."""
+        """Return whether the process has ended."""
         return bool(wait([self.end], 0))
 
     def exitcode(self) -> int | None:
-        """The exit code of a process that has ended; ``None`` where the fork server was killed, which knew it."""
+        """Return the exit code of an ended process; ``None`` if the fork server, which knew it, was killed."""
         wait([self._process.sentinel], _NEWS_S)
         code: int | None = self._process.exitcode
         if code == _UNKNOWN and self._server is not None and wait([self._server], _NEWS_S):
@@ -198,7 +198,7 @@ class ForkedProcess:
         return code
 
     def kill(self) -> None:
-        """End it now."""
+        """Kill the process."""
         if self._own is None:
             self._process.kill()
             return
@@ -206,17 +206,17 @@ class ForkedProcess:
             signal.pidfd_send_signal(self._own, signal.SIGKILL)
 
     def close(self) -> None:
-        """Free what it held; it has ended."""
+        """Release the resources of the ended process."""
         for descriptor in (self._own, self._server):
             if descriptor is not None:
                 os.close(descriptor)
         self._own = self._server = None
-        with contextlib.suppress(ValueError):  # the fork server stands still, and does not say that it has ended
+        with contextlib.suppress(ValueError):  # an unresponsive fork server does not report the end
             self._process.close()
 
 
 def _pidfd(pid: int) -> int | None:
-    """A descriptor that is readable once the process has ended; ``None`` without one, or without a process."""
+    """Return a descriptor that becomes readable when the process ends; ``None`` if unsupported or already ended."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:

@@ -1,16 +1,15 @@
-"""The launcher: starts the roles of a run, keeps them running, and ends them all.
+"""Launcher: starts the roles of a run, restarts them, and ends them all.
 
-It holds no state of the training. It waits for the ends of processes, their messages, signals and the next due start,
-all at once and without polling. A process that ends is started again by the ``RestartRule`` of its role. The run is
-over when
+It holds no training state. It waits, without polling, for ended processes, their messages, signals and the next due
+start. An ended process is restarted according to the ``RestartRule`` of its role. The run ends when
 
 * a role with ``ends_run`` returns a result (``Outcome.result``), or all roles with ``may_return`` have returned;
 * a role failed too often in a row: ``RoleFailed``, with its traceback;
-* SIGINT or SIGTERM came (``Outcome.signum``).
+* SIGINT or SIGTERM arrives (``Outcome.signum``).
 
-Roles may join and leave meanwhile (``Launcher.add``, ``Launcher.retire``). In the end the roles get the signal to stop,
-phase by phase; what still runs ``stop_s`` seconds later is killed. A second signal kills at once. Whatever happens, no
-process is left when ``Launcher.run`` returns.
+Roles may join and leave during the run (``Launcher.add``, ``Launcher.retire``). At the end the roles are asked to stop,
+phase by phase, and killed after ``stop_s`` seconds. A second signal kills at once. No process is left when
+``Launcher.run`` returns.
 """
 
 from __future__ import annotations
@@ -37,40 +36,41 @@ from ding.parallel.launch.spawner import Spawner
 logger = logging.getLogger("ding.entry")
 
 LAUNCHER = "launcher"
-"""The peer under which the roles find the states of all processes: name -> a ``ProcessStatus`` as a dict."""
+"""Peer name under which the roles find the states of all processes: name -> a ``ProcessStatus`` as a dict."""
 
 STOP_S = 9.0
 PHASE_S = 5.0
-"""Seconds after which the next phase begins in any case."""
+"""Seconds after which the next stop phase starts in any case."""
 
 _LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: with a result, or by a signal."""
+    """Outcome of a run: a result, or a signal."""
 
     result: Any = None
     signum: int | None = None
 
 
 class Launcher:
-    """Runs roles. ``snapshots`` may be called from other threads, nothing else.
+    """Runs roles. Only ``snapshots`` may be called from other threads.
 
     Args:
-        roles: the roles, with unique names.
-        run_dir: the folder that the roles share; it exists.
-        log_dir: folder of the roles' own logs (``<role>_process.txt``), made when it is not there; ``None``: they write
-            where this process does.
-        token: the run's token.
-        on_change: called after a process started, ended or reported its status; must be quick.
-        stop_s: seconds that the roles have for an orderly end, all together.
-        boot_stop_s: the same while none has reported progress, so that nothing is to be saved; ``None``: as ``stop_s``.
-        fail_s: the same after a role failed; ``None``: as ``stop_s``.
-        show_level: log lines of the roles of at least this level are shown here, too.
-        peers: what is known of roles that others started.
-        preload: modules that all roles need: imported once, see ``fork_server``.
-        spawner: where the roles run; ``None``: each in a process of this machine.
+        roles: Roles with unique names.
+        run_dir: Existing folder shared by the roles.
+        log_dir: Folder of the roles' logs (``<role>_process.txt``), created if missing; ``None``: use the output of
+            this process.
+        token: Token of the run.
+        on_change: Called after a process has started, ended or reported its status; must return quickly.
+        stop_s: Total seconds that the roles have for an orderly end.
+        boot_stop_s: The same before any role has reported progress, when there is nothing to save; ``None``:
+            ``stop_s``.
+        fail_s: The same after a role has failed; ``None``: ``stop_s``.
+        show_level: Minimum level of the roles' log lines that are shown here, too.
+        peers: Announcements of roles that were started elsewhere.
+        preload: Modules that all roles need, imported once; see ``fork_server``.
+        spawner: Place where the roles run; ``None``: processes on this machine.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Launcher:
             os.makedirs(log_dir, exist_ok=True)
         self._log_dir, self._token, self._show_level = log_dir, token, show_level
         self._spawner = ForkSpawner() if spawner is None else spawner
-        # Another dict for each change: there are loops over it that make some.
+        # Replaced at each change instead of modified, because loops over it may change it.
         self.roles: dict[str, RoleProcess] = {}
         self.leaving = Leaving(stop_s)
         self._peers: dict[str, Any] = dict(peers or {})
@@ -112,10 +112,10 @@ class Launcher:
         self._stop_began_s: float | None = None
 
     def run(self) -> Outcome:
-        """Run the roles until the run is over; see the module.
+        """Run the roles until the run ends; see the module.
 
         Raises:
-            RoleFailed: a role failed too often in a row.
+            RoleFailed: A role failed too often in a row.
         """
         with SignalInbox() as inbox, self._spawner.opened(self._run_dir, self._preload) as place:
             try:
@@ -140,14 +140,14 @@ class Launcher:
         return self._outcome if self._outcome is not None else Outcome()
 
     def end(self) -> None:
-        """Have the roles stop in order, as after a signal; for ``on_change``. The result may be ``None`` then."""
+        """Stop the roles in order, as after a signal; for ``on_change``. The result may then be ``None``."""
         self._begin_stop(None)
 
     def add(self, role: Role) -> None:
-        """Have another role, with a name of its own; for ``on_change``. It is started soon.
+        """Add a role with a unique name, which starts soon; for ``on_change``.
 
         Raises:
-            ValueError: there is a role of this name.
+            ValueError: A role of this name exists.
         """
         if role.name in self.roles:
             raise ValueError(f"the names of roles must be unique, {role.name!r} is there")
@@ -156,7 +156,7 @@ class Launcher:
         self.roles = {**self.roles, role.name: process}
 
     def retire(self, name: str) -> None:
-        """Have a role stop in order and forget it then; for ``on_change``. After ``stop_s`` seconds it is killed."""
+        """Stop a role in order and remove it; for ``on_change``. It is killed after ``stop_s`` seconds."""
         self.leaving.ask(self.roles[name], self._clock())
 
     def snapshots(self) -> dict[str, ProcessStatus]:
@@ -164,7 +164,7 @@ class Launcher:
         return {name: process.snapshot() for name, process in self.roles.items()}
 
     def announced(self, name: str) -> Mapping[str, Any] | None:
-        """Return what a role announced last, or ``None``."""
+        """Return the last announcement of a role, or ``None``."""
         return self._peers.get(name)
 
     @property
@@ -181,7 +181,7 @@ class Launcher:
         try:
             process.start(self._peers)
         except (ForkServerLost, OSError) as error:
-            # The fork server was killed just now, and the next start makes another one; or no more processes may be.
+            # The fork server was just killed and will be replaced by the next start; or the process limit is reached.
             if process.may_restart(process.not_started(error)):
                 delay_s = process.schedule()
                 logger.warning("%s %s; it is tried again in %.1f s", process.role.name, process.last_end, delay_s)
@@ -189,14 +189,14 @@ class Launcher:
                 self._fail(process, RoleEnd(1), str(process.last_end))
 
     def _timeout_s(self) -> float | None:
-        """Until something is due by itself; ``None`` when nothing is."""
+        """Return the seconds until the next timed event; ``None`` if there is none."""
         if self._stop_began_s is not None:
             due = [self._stop_began_s + PHASE_S, self._stop_began_s + self._stop_s]
             due = [end for end in due if end > self._clock()] or [self._clock() + _LOOK_EVERY_S]
         else:
             due = [process.next_start_s for process in self.roles.values() if process.state == "waiting"]
             due += self.leaving.due_s
-        # Nothing reports that a full pipe can be written again.
+        # No event signals that a full pipe has become writable.
         if any(process.has_unsent for process in self.roles.values()):
             due.append(self._clock() + _LOOK_EVERY_S)
         return max(0.0, min(due) - self._clock()) if due else None
@@ -215,7 +215,7 @@ class Launcher:
 
     def _attend(self, process: RoleProcess) -> None:
         process.flush()
-        # The end is looked at first: what a dead process had sent is then read completely.
+        # Check the end first, so that all messages of a dead process are read afterwards.
         ended = process.ended()
         for message in process.read():
             self._on_message(process, message)
@@ -229,7 +229,7 @@ class Launcher:
         if message[0] == "log":
             logger.log(message[1], "%s: %s", name, message[2])
             return
-        # News of a process that is killed with its group must not outlive it.
+        # Announcements of a process that is killed with its group must not persist.
         if message[0] == "peer" and (process.role.group is None or process.state != "stopping"):
             self._share(name, message[1])
         self._changed()
@@ -244,7 +244,7 @@ class Launcher:
         elif self.stopping or name in self.leaving:
             if end.error is not None:
                 logger.warning("%s failed while it stopped:\n%s", name, end.error)
-        elif asked:  # it died with its group
+        elif asked:  # it was killed with its group
             process.schedule()
         elif process.may_restart(end):
             self._end_group(process)
@@ -265,7 +265,7 @@ class Launcher:
         self._begin_stop(None)
 
     def _let_retired_go(self) -> None:
-        """Forget the roles that have left."""
+        """Remove the roles that have left."""
         gone = self.leaving.look(self.roles, self._clock())
         if gone:
             self.roles = {name: process for name, process in self.roles.items() if name not in gone}
@@ -291,7 +291,7 @@ class Launcher:
             self._stop_began_s = self._clock()
 
     def _drive_stop(self) -> None:
-        """Ask the phase that is due to stop, and kill what still runs at the end."""
+        """Ask the due phase to stop, and kill processes that are still running at the end."""
         if self._stop_began_s is None:
             return
         passed_s = self._clock() - self._stop_began_s
@@ -318,7 +318,7 @@ class Launcher:
             process.collect()
 
     def _share(self, name: str, data: object) -> None:
-        """Keep what is known of a role now, and send it to all others."""
+        """Store the announcement of a role, and send it to all others."""
         self._peers[name] = data
         for process in self.roles.values():
             if process.role.name != name:

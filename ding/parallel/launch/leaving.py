@@ -1,4 +1,4 @@
-"""Roles that leave a run while it goes on."""
+"""Roles that leave a run while it continues."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -9,10 +9,10 @@ logger = logging.getLogger("ding.entry")
 
 
 class Leaving:
-    """The roles that were asked to leave, and when each is killed if it still runs.
+    """Roles that were asked to leave, with their deadlines.
 
     Args:
-        patience_s: seconds that a role has for an orderly end.
+        patience_s: Seconds that a role has for an orderly end.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -23,17 +23,17 @@ class Leaving:
         return iter(self._until_s)
 
     def ask(self, process: RoleProcess, now_s: float) -> None:
-        """Ask a role to stop; again, it changes nothing."""
+        """Ask a role to stop; repeated calls have no effect."""
         process.ask_to_stop()
         self._until_s.setdefault(process.role.name, now_s + self._patience_s)
 
     @property
     def due_s(self) -> list[float]:
-        """When somebody has to look."""
+        """Return the deadlines of the roles."""
         return list(self._until_s.values())
 
     def look(self, roles: Mapping[str, RoleProcess], now_s: float) -> list[str]:
-        """Kill the roles that should have ended by now; returns, once, the names of those that did."""
+        """Kill roles past their deadline; return, once, the names of the roles that have ended."""
         for name, until_s in self._until_s.items():
             if roles[name].alive and now_s >= until_s:
                 logger.warning("%s did not end by itself; it is killed", name)

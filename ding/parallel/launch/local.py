@@ -1,4 +1,4 @@
-"""A role in the process that the user started, without a launcher: for several machines."""
+"""Role without a launcher, in a process that the user started; for runs on several machines."""
 
 import logging
 import os
@@ -21,17 +21,18 @@ def run_here(
     on_status: Callable[[Any], None] | None = None,
     on_announced: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Any:
-    """Run a role in this process and return its result. SIGINT and SIGTERM ask it to stop, a second one ends it.
+    """Run a role in this process and return its result. The first SIGINT or SIGTERM requests a stop, a second one
+    kills.
 
     Args:
-        token: the run's token, or that of the worker; in the environment meanwhile.
-        peers: what is known of other roles; nothing is added later.
-        run_dir: folder for the coordinator's journal.
-        on_status: called with each status.
-        on_announced: called with what the role announces, such as its address, which is logged, too.
+        token: Token of the run or of the worker; set in the environment during the call.
+        peers: Announcements of other roles; none are added later.
+        run_dir: Folder of the coordinator's journal.
+        on_status: Called with each status.
+        on_announced: Called with each announcement of the role, such as its address, which is also logged.
 
     Raises:
-        RunInterrupted: a signal came and the role had no result.
+        RunInterrupted: A signal arrived and the role had no result.
     """
     received: list[int] = []
 

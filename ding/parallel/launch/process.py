@@ -1,4 +1,4 @@
-"""One role as the launcher sees it: its process, what it reported, and how often it ended in a row."""
+"""Launcher's view of a role: its process, its last reports, and its consecutive ends."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _KILL_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class RoleEnd:
-    """How a process of a role ended.
+    """End of a role's process.
 
     Attributes:
-        exitcode: ``None`` when nobody knows it.
-        unknown: the end in words, where there is no exit code.
+        exitcode: Exit code; ``None`` if unknown.
+        unknown: Description of the end if there is no exit code.
     """
 
     exitcode: int | None
@@ -40,12 +40,12 @@ class RoleEnd:
 
     @property
     def killed(self) -> bool:
-        """Whether it came from outside: a kill, or an orderly end that the launcher did not ask for."""
+        """Whether the cause was external: a kill, or an orderly end that the launcher did not request."""
         return self.error is None and (not self.exitcode or -self.exitcode in _KILL_SIGNALS)
 
     @property
     def text(self) -> str:
-        """The exit code in words."""
+        """Description of the exit code."""
         if self.exitcode is None:
             return self.unknown
         if self.exitcode >= 0:
@@ -57,15 +57,15 @@ class RoleEnd:
 
 
 class RoleProcess:
-    """Starts, watches and ends the processes of one role.
+    """Starts, supervises and ends the processes of one role.
 
     Attributes:
         state: ``waiting`` (to be started), ``running``, ``stopping`` or ``ended``.
-        starts: number of processes started so far.
-        next_start_s: when a waiting role is due, on the clock.
-        status: what the process reported last about itself.
-        failures, kills: ends in a row that were its own fault, and those that were not.
-        has_progress: whether a process of the role ever reported progress.
+        starts: Number of processes started so far.
+        next_start_s: Due time of a waiting role, on the clock.
+        status: Last status reported by the process.
+        failures, kills: Numbers of consecutive ends by its own fault, and by external causes.
+        has_progress: Whether any process of the role has reported progress.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class RoleProcess:
         return self._process is not None
 
     def waitables(self) -> list[Any]:
-        """What ``multiprocessing.connection.wait`` should watch."""
+        """Return the objects that ``multiprocessing.connection.wait`` must watch."""
         found: list[Any] = [] if self._process is None else [self._process.end]
         return found if self._pipe is None else [*found, self._pipe]
 
@@ -112,7 +112,7 @@ class RoleProcess:
         """Start the next incarnation.
 
         Raises:
-            ForkServerLost, OSError: no process could be made.
+            ForkServerLost, OSError: The process cannot be created.
         """
         ours, theirs = Pipe()
         log_file = None if self.log_file is None else str(self.log_file)
@@ -132,7 +132,7 @@ class RoleProcess:
         self.state = "running"
 
     def read(self) -> list[Message]:
-        """Return the messages that came for others: announcements, log lines, a new status (kept here, too)."""
+        """Return the messages for others: announcements, log lines, and a new status, which is also stored here."""
         messages: list[Message] = []
         while self._pipe is not None:
             try:
@@ -156,11 +156,11 @@ class RoleProcess:
         return messages
 
     def ended(self) -> bool:
-        """Whether the process has ended (and is not yet collected)."""
+        """Return whether the process has ended and is not collected yet."""
         return self._process is not None and self._process.has_ended()
 
     def collect(self) -> RoleEnd:
-        """Free what a process that ended held; counts the end unless it was asked for."""
+        """Release the resources of the ended process; count the end unless it was requested."""
         process, self._process = self._process, None
         if process is None:
             raise ValueError(f"{self.role.name} has no process")
@@ -182,7 +182,7 @@ class RoleProcess:
         return end
 
     def not_started(self, error: BaseException) -> RoleEnd:
-        """Note that a process could not be started: a failure like any other, unless the fork server was killed."""
+        """Record a failed start: a normal failure, unless the fork server was killed."""
         if isinstance(error, ForkServerLost):
             self.kills += 1
         else:
@@ -192,29 +192,28 @@ class RoleProcess:
         return RoleEnd(1)
 
     def may_restart(self, end: RoleEnd) -> bool:
-        """Whether the role may be started again, by its rule."""
+        """Return whether the rule of the role allows a restart."""
         rule = self.role.restart
         return not end.permanent and self.failures < rule.max_failures and self.kills < rule.max_kills
 
     def schedule(self) -> float:
-        """Plan the next start; returns the delay in seconds."""
+        """Schedule the next start; return the delay in seconds."""
         delay_s = self.role.restart.delay_after(self.failures + self.kills)
         self.next_start_s = self._clock() + delay_s
         self.state = "waiting"
         return delay_s
 
     def detail(self, end: RoleEnd) -> str:
-        """Return the traceback of the process, or what its log ends with."""
+        """Return the traceback of the process, or the end of its log."""
         if end.error is not None:
             return end.error
         log = "" if self.log_file is None else f"; the end of its log:\n{_tail(self.log_file)}"
         return f"the process {end.text}{log}"
 
     def send(self, message: Message) -> None:
-        """Send the process something, as soon as it reads; to one that is going down nothing is sent.
+        """Send a message to the process once it reads; messages to a stopping process are dropped.
 
-        The news of each role wait, the newest of them, while the process stands still and its pipe is full: a write
-        would stand still, too.
+        If the process is stopped and its pipe is full, the newest message of each subject is kept: a write would block.
         """
         subject = message[:2]  # ("stop",) or ("peer", name)
         self._unsent.pop(subject, None)
@@ -223,18 +222,18 @@ class RoleProcess:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether something waits until the process reads again."""
+        """Return whether messages wait for the process to read."""
         return bool(self._unsent) and self._pipe is not None
 
     def flush(self) -> None:
-        """Send what waits, as far as the process reads."""
+        """Send waiting messages as far as the pipe has space."""
         while self._unsent and self._pipe is not None and _is_writable(self._pipe):
             message = self._unsent.pop(next(iter(self._unsent)))
             with contextlib.suppress(OSError):
                 self._pipe.send(message)
 
     def ask_to_stop(self) -> None:
-        """Ask the process to end in order; a role that waits for its next start has ended with that."""
+        """Request an orderly end of the process; a role that waits for its next start ends at once."""
         if self._process is None:
             self.state = "ended"
         elif self.state == "running":
@@ -242,7 +241,7 @@ class RoleProcess:
             self.send(("stop",))
 
     def kill(self) -> None:
-        """End the process now."""
+        """Kill the process."""
         if self._process is not None:
             self.state = "stopping"
             self._process.kill()
@@ -260,7 +259,7 @@ class RoleProcess:
 
 
 def _is_writable(pipe: Connection) -> bool:
-    """Whether a message can be written without waiting: Linux says so while three quarters of the buffer are free."""
+    """Return whether a message can be written without blocking: on Linux, if three quarters of the buffer are free."""
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_WRITE)
         return bool(selector.select(0))

@@ -1,7 +1,7 @@
-"""What a role of a parallel run is: a name, what its process does, and when the process is started again.
+"""Role of a parallel run: a name, the function of its process, and a restart rule.
 
-A *role* is a place in the run (``coordinator``, ``learner0``, ``collector1``). An *incarnation* is one process in that
-place, numbered from 0. The launcher knows nothing else of a role, so anything can be put in its places.
+A *role* is a place in the run (``coordinator``, ``learner0``, ``collector1``). An *incarnation* is one process of a
+role, numbered from 0. The launcher knows nothing else about roles, so they can run any function.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Message = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class RestartRule:
-    """When the process of a role is started again, and how long after.
+    """Conditions and delay of a restart.
 
-    A failure is an exception, a crash or an exit code other than 0. A kill is an end by SIGKILL, SIGTERM or SIGINT from
-    outside, or an end that was not asked for: the work was not at fault, so more of them are borne. Both counts are
-    of ends in a row: they go back to 0 when the process reports progress, or has run for ``healthy_after_s``.
+    A failure is an exception, a crash or a non-zero exit code. A kill is an end by SIGKILL, SIGTERM or SIGINT from
+    outside, or an end that was not requested: as these are not caused by the role, more of them are tolerated. Both are
+    counted while consecutive; progress, or a run time of ``healthy_after_s``, resets the counts.
     """
 
     max_failures: int = 3
@@ -34,7 +34,7 @@ class RestartRule:
     healthy_after_s: float = 60.0
 
     def delay_after(self, ends_in_a_row: int) -> float:
-        """Seconds to wait before the next start: none after the first end, then twice as long each time."""
+        """Return the delay of the next start in seconds: 0 after the first end, then doubled each time."""
         if ends_in_a_row <= 1:
             return self.first_delay_s
         return min(self.delay_s * 2.0 ** (ends_in_a_row - 2), self.max_delay_s)
@@ -42,22 +42,22 @@ class RestartRule:
 
 @dataclass(frozen=True)
 class Role:
-    """A place in a run.
+    """Place in a run.
 
     Args:
-        name: unique in the run; letters, digits and ``_``.
-        target: called in the process with its ``RoleContext``; a module-level function. What it returns is the role's
-            result (JSON-like), or ``None``.
-        payload: handed to the process as ``context.payload``.
-        restart: when the process is started again.
-        ends_run: a return of ``target`` that is not ``None`` ends the run with that result.
-        may_return: a return of ``None`` is the end of the role, not of its process alone; the run is over when all of
-            its roles have ended so.
-        stop_phase: roles of phase 0 stop first; those of phase 1 when they have ended.
-        group: roles of a group live and die together: when the process of one ends, those of the others are killed,
-            and all are started again. What they announced is forgotten.
-        worker: as which worker its process is known, after those to whom that one belongs: it gets the token of this
-            worker (``ding.utils.credentials``); that of the run when there is none.
+        name: Unique name in the run, of letters, digits and ``_``.
+        target: Module-level function, called in the process with its ``RoleContext``. It returns the role's result
+            (JSON-like) or ``None``.
+        payload: Available to the target as ``context.payload``.
+        restart: Restart rule.
+        ends_run: If ``target`` returns a result other than ``None``, the run ends with that result.
+        may_return: A return of ``None`` ends the role, not only its process; the run ends once all of its roles have
+            ended this way.
+        stop_phase: Roles of phase 0 stop first; those of phase 1 after them.
+        group: If the process of one role of a group ends, those of the others are killed, and all are restarted. Their
+            announcements are discarded.
+        worker: Worker names of the process, the most specific last: it gets the token of this worker
+            (``ding.utils.credentials``), or that of the run if there is none.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Role:
 
 @dataclass(frozen=True)
 class ProcessStatus:
-    """How the process of a role does. ``state``: ``waiting`` (to be started), ``running``, ``stopping``, ``ended``."""
+    """Status of a role's process. ``state``: ``waiting`` (to be started), ``running``, ``stopping``, ``ended``."""
 
     state: str
     pid: int | None = None
@@ -84,14 +84,14 @@ class ProcessStatus:
 
 
 class RoleFailed(RuntimeError):
-    """A role failed too often in a row; ``str(error)`` has the role's own traceback.
+    """A role failed too often in a row; ``str(error)`` contains the role's traceback.
 
     Attributes:
-        role: its name.
-        failures: how often it failed in a row.
-        detail: the traceback, or what is known of the end of the process.
+        role: Name of the role.
+        failures: Number of consecutive failures.
+        detail: Traceback, or a description of the end of the process.
 
-    ``__cause__`` is the exception itself, where it can be pickled.
+        ``__cause__`` is the original exception if it can be pickled.
     """
 
     def __init__(self, role: str, failures: int, detail: str, log_file: str | None) -> None:
@@ -104,11 +104,11 @@ class RoleFailed(RuntimeError):
 
 
 class PermanentRoleError(RuntimeError):
-    """Raised by a role's target for what another start would not help (a port that is taken, a wrong config)."""
+    """Raised by a role's target if a restart would not help (e.g. a port in use, an invalid config)."""
 
 
 class StopRequest:
-    """The wish that this process ends; it is made once and stays."""
+    """Request to end this process; it cannot be withdrawn."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -117,7 +117,7 @@ class StopRequest:
         self.reason: str | None = None
 
     def set(self, reason: str) -> None:
-        """Make the request; later ones change nothing."""
+        """Make the request; later calls have no effect."""
         with self._lock:
             if self.reason is not None:
                 return
@@ -128,18 +128,18 @@ class StopRequest:
             callback()
 
     def set_soon(self, reason: str) -> None:
-        """As ``set``, in a thread of its own: a signal handler runs in the main thread, which may hold any lock."""
+        """Make the request in another thread: a signal handler runs in the main thread, which may hold any lock."""
         threading.Thread(target=self.set, args=(reason,), daemon=True).start()
 
     def is_set(self) -> bool:
         return self._event.is_set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the request, at most ``timeout_s``; returns whether it was made."""
+        """Wait for the request up to ``timeout_s``; return whether it was made."""
         return self._event.wait(timeout_s)
 
     def on_set(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when the request is made, or now when it was. It must not block."""
+        """Call ``callback`` when the request is made, or now if it was. The callback must not block."""
         with self._lock:
             if self.reason is None:
                 self._callbacks.append(callback)
@@ -148,19 +148,19 @@ class StopRequest:
 
 
 class RoleContext:
-    """What the target of a role works with.
+    """Context of a role's target.
 
     Attributes:
-        name: the role.
-        incarnation: number of this process in the role, from 0.
-        payload: what the ``Role`` carries.
-        run_dir: folder that all roles of the run share.
-        token: the run's token, or that of its worker.
-        stop: set when this process should end; a target returns soon after, within seconds.
+        name: Name of the role.
+        incarnation: Number of this process in the role, from 0.
+        payload: Payload of the ``Role``.
+        run_dir: Folder shared by all roles of the run.
+        token: Token of the run or of its worker.
+        stop: Set when this process must end; the target must then return within seconds.
 
     Args:
-        peers: what other roles have announced so far.
-        send: takes a message for the launcher, and whether it may be dropped when there are too many.
+        peers: Announcements of other roles so far.
+        send: Takes a message for the launcher, and whether it may be dropped under congestion.
     """
 
     def __init__(
@@ -184,29 +184,29 @@ class RoleContext:
         self._watchers: list[Callable[[str, Any], None]] = []
 
     def announce(self, data: object) -> None:
-        """Send all other roles something about this one (an address); it replaces what was announced before."""
+        """Send data about this role (e.g. an address) to all others; it replaces the previous announcement."""
         self._send(("peer", data), False)
 
     def progress(self) -> None:
-        """Report that this process did real work: what failed before does not count any more."""
+        """Report useful work of this process, which resets the failure count."""
         self._send(("progress",), False)
 
     def status(self, data: object) -> None:
-        """Report how this role does (JSON-like). Dropped when the pipe is congested."""
+        """Report the status of this role (JSON-like). Dropped if the pipe is congested."""
         self._send(("status", data), True)
 
     def peers(self) -> dict[str, Any]:
-        """What every role announced last."""
+        """Return the last announcement of every role."""
         with self._changed:
             return dict(self._peers)
 
     def wait_for_peer(self, name: str, timeout_s: float) -> Mapping[str, Any] | None:
-        """Return what the role ``name`` announced, waiting for its first announcement.
+        """Wait for the first announcement of the role ``name`` and return its last one.
 
-        Returns ``None`` when this process gets the signal to stop meanwhile.
+        Returns ``None`` if this process is asked to stop meanwhile.
 
         Raises:
-            TimeoutError: nothing came in time.
+            TimeoutError: No announcement arrived in time.
         """
         deadline_s = time.monotonic() + timeout_s
         self.stop.on_set(self._notify)
@@ -222,12 +222,12 @@ class RoleContext:
             return announced
 
     def on_peer(self, callback: Callable[[str, Any], None]) -> None:
-        """Call ``callback(name, data)`` in the reading thread for every announcement from now on."""
+        """Call ``callback(name, data)`` in the reader thread for every future announcement."""
         with self._changed:
             self._watchers.append(callback)
 
     def note_peer(self, name: str, data: object) -> None:
-        """Take what the role ``name`` announced."""
+        """Record an announcement of the role ``name``."""
         with self._changed:
             self._peers[name] = data
             watchers = list(self._watchers)

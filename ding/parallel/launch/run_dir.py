@@ -1,8 +1,8 @@
-"""The folder of a run: what its processes share, removed when the run is over.
+"""Folder shared by the processes of a run, removed at its end.
 
-It lies in memory (``/dev/shm``) where enough is free, else in the experiment folder. Every process of the run holds a
-shared lock on a file in it. A process that can take that lock alone is the last one: the last orphan of a killed
-launcher removes the folder, and a later run removes what a machine that lost power left.
+It is in memory (``/dev/shm``) if enough is free, else in the experiment directory. Every process of the run holds a
+shared lock on a file in it. A process that can lock it exclusively is the last one: the last orphan of a killed
+launcher removes the folder, and a later run removes folders that remained after a power cut.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ MIN_FREE_BYTES = 2 * 2**30
 
 
 def memory_root(min_free_bytes: int = MIN_FREE_BYTES, root: Path = MEMORY_ROOT) -> Path | None:
-    """Return a folder that lies in memory and has ``min_free_bytes`` free, or ``None``."""
+    """Return a memory-backed folder with ``min_free_bytes`` free, or ``None``."""
     try:
         space = os.statvfs(root)
     except OSError:
@@ -35,7 +35,7 @@ def memory_root(min_free_bytes: int = MIN_FREE_BYTES, root: Path = MEMORY_ROOT) 
 
 
 class RunDir:
-    """A joined run folder; ``leave`` it once."""
+    """A joined run folder; call ``leave`` once."""
 
     def __init__(self, path: Path, lock: int | None) -> None:
         self.path = path
@@ -44,15 +44,15 @@ class RunDir:
 
     @classmethod
     def create(cls, root: str | os.PathLike[str]) -> "RunDir":
-        """Make a new folder below ``root``, which only its owner may read, and remove those without a process.
+        """Create a folder below ``root`` that only its owner can read, and remove those without a process.
 
         Raises:
-            OSError: ``root`` cannot be written.
+            OSError: ``root`` is not writable.
         """
         os.makedirs(root, exist_ok=True)
         sweep(root)
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-        # Locked before it has its name, so that no other run takes it for one without a process.
+        # Lock it before it gets its name, so that no other run considers it abandoned.
         new = path / f"{_LOCK}.new"
         descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         _flock(descriptor, shared=True)
@@ -61,7 +61,7 @@ class RunDir:
 
     @classmethod
     def join(cls, path: str | os.PathLike[str]) -> "RunDir":
-        """Join the folder that another process made. One that has no lock file is joined without a lock."""
+        """Join the folder of another process. A folder without a lock file is joined without a lock."""
         lock = Path(path) / _LOCK
         try:
             descriptor = os.open(lock, os.O_RDWR)
@@ -71,10 +71,10 @@ class RunDir:
         return cls(Path(path), descriptor)
 
     def leave(self, remove_if_last: bool) -> bool:
-        """Leave the folder; with ``remove_if_last`` it is removed when no other process is in it.
+        """Leave the folder; ``remove_if_last`` removes it if no other process is in it.
 
         Returns:
-            False for all calls but the first, which may not have returned yet in another thread.
+            False for all calls but the first, which may still be running in another thread.
         """
         with self._leaving:
             descriptor, self._lock = self._lock, None
@@ -88,7 +88,7 @@ class RunDir:
         return True
 
     def remove(self) -> None:
-        """Remove the folder, also when other processes are in it."""
+        """Remove the folder, even if other processes are in it."""
         self.leave(remove_if_last=False)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path)
@@ -96,7 +96,7 @@ class RunDir:
 
 @contextlib.contextmanager
 def shared_run_dir(fallback: str) -> Iterator[Path]:
-    """Make a folder for the processes of a run, in memory or else in ``fallback``, and remove it in the end."""
+    """Create a folder for the processes of a run, in memory or else in ``fallback``, and remove it at the end."""
     run_dir = RunDir.create(memory_root() or fallback)
     try:
         yield run_dir.path
@@ -107,7 +107,7 @@ def shared_run_dir(fallback: str) -> Iterator[Path]:
 
 
 def sweep(root: str | os.PathLike[str]) -> int:
-    """Remove run folders of this user below ``root`` that no process is in; return how many."""
+    """Remove abandoned run folders of this user below ``root``; return their number."""
     removed = 0
     for path in Path(root).glob(f"{_PREFIX}*"):
         try:

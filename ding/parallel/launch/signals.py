@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM as a request to stop cleanly.
+"""Ctrl-C and SIGTERM as requests for a clean stop.
 
-The first signal asks, a second one ends the process on the spot, by the signal's own default action. What comes within
-a second of the first is the same wish: a terminal, a shell and a service manager may each send one. Handlers belong to
-the main thread: in another one nothing is installed, and nothing is ever requested.
+The first signal requests a stop, a second one has its default action and ends the process. Signals within a second of
+the first count as the same request, because a terminal, a shell and a service manager may each send one. Only the main
+thread can install handlers; in other threads nothing is installed and no stop is ever requested.
 """
 
 import atexit
@@ -16,29 +16,29 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
-#: What asks a run to stop.
+#: Signals that request a stop.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NOTICE = "stopping in order; press Ctrl-C again to quit at once"
 
-#: Signals that come so soon after the first one are no second wish.
+#: Seconds within which further signals count as the same request.
 SAME_WISH_S = 1.0
 
 Handler = Callable[[int, FrameType | None], None]
 
 
 def write_notice() -> None:
-    """Write to standard error that the run is about to stop; safe inside a signal handler."""
+    """Write a notice of the coming stop to standard error; safe inside a signal handler."""
     with contextlib.suppress(OSError):
-        # Not through logging or print: their buffers may be in the middle of a write in this very thread.
+        # Not through logging or print: this very thread may be in the middle of a write to their buffers.
         os.write(2, f"\n{NOTICE}\n".encode())
 
 
 class RunInterrupted(SystemExit):
-    """A run was stopped by a signal, after it was checkpointed and closed. The exit code is 128 + signal number.
+    """A signal stopped the run, after a checkpoint and a clean close. The exit code is 128 + signal number.
 
     Attributes:
-        signum: the signal.
-        checkpoint: path of the checkpoint, or ``None`` when the run had not begun.
+        signum: Number of the signal.
+        checkpoint: Path of the checkpoint, or ``None`` if training had not started.
     """
 
     def __init__(self, signum: int, checkpoint: str | None = None) -> None:
@@ -48,11 +48,11 @@ class RunInterrupted(SystemExit):
 
 
 def exit_quickly() -> None:
-    """Leave out the last garbage collections of this process, which it makes when it exits.
+    """Skip the final garbage collections of this process at exit.
 
-    They go through all objects of all modules and take, with torch, 0.5 of the 0.6 seconds of CPU time of an exit:
-    several seconds on a busy machine. What only they would close (a file in a cycle of objects) is not closed;
-    processes that a fork server made end so, too.
+    They traverse all objects of all modules and take, with torch, 0.5 of the 0.6 seconds of CPU time of an exit:
+    several seconds on a busy machine. Resources that only they would release (a file in a cycle of objects) are not
+    closed; the same holds for processes of a fork server.
     """
     atexit.register(gc.freeze)
 
@@ -74,7 +74,7 @@ def first_asks(on_first: Callable[[int], None]) -> Handler:
 
 @contextlib.contextmanager
 def handling(handler: Handler, numbers: Sequence[signal.Signals] = STOP_SIGNALS) -> Iterator[bool]:
-    """Have ``handler`` handle the signals while the block lasts; yields whether it does (in the main thread only)."""
+    """Install ``handler`` for the signals within the block; yields whether it is installed (main thread only)."""
     if threading.current_thread() is not threading.main_thread():
         yield False
         return
@@ -108,7 +108,7 @@ class SignalInbox:
         self._ends.close()
 
     def drain(self) -> None:
-        """Take the wake-up bytes, so that the next wait waits."""
+        """Consume the wake-up bytes, so that the next wait blocks."""
         with contextlib.suppress(BlockingIOError):
             while self.socket.recv(64):
                 pass

@@ -1,8 +1,7 @@
-"""What a launcher needs of the place where its roles run: processes here, threads of this process, actors of Ray.
+"""Interface between the launcher and the place where roles run: processes, threads, or Ray actors.
 
-However a process is made, the launcher has one end of a pipe to it (the messages are those of
-``ding.parallel.launch.child``), something that ``multiprocessing.connection.wait`` reports at its end, and a way to
-kill it.
+For each role, the launcher has one end of a pipe (with the messages of ``ding.parallel.launch.child``), an object that
+``multiprocessing.connection.wait`` reports at the end, and a way to kill it.
 """
 
 from __future__ import annotations
@@ -20,71 +19,71 @@ class Readiness(Protocol):
 
     @property
     def news(self) -> Connection:
-        """What ``multiprocessing.connection.wait`` reports once ``is_ready`` returns ``True``."""
+        """Object that ``multiprocessing.connection.wait`` reports once ``is_ready`` returns ``True``."""
 
     def is_ready(self) -> bool:
-        """Whether the start of a process takes no time now."""
+        """Return whether a process can be started without delay."""
 
 
 class SpawnedProcess(Protocol):
-    """The process of a role, from its start on; it is closed after its end."""
+    """Running process of a role; call ``close`` after its end."""
 
     @property
     def pid(self) -> int | None:
-        """Its id; ``None`` while it has none."""
+        """Process id; ``None`` if not known yet."""
 
     @property
     def end(self) -> Connection | int:
-        """What ``multiprocessing.connection.wait`` reports as soon as the process has ended."""
+        """Object that ``multiprocessing.connection.wait`` reports once the process has ended."""
 
     @property
     def unknown_end(self) -> str:
-        """How it ended, where ``exitcode`` returns ``None``."""
+        """Description of the end if ``exitcode`` returns ``None``."""
 
     def has_ended(self) -> bool:
-        """Whether it has ended."""
+        """Return whether the process has ended."""
 
     def exitcode(self) -> int | None:
-        """The exit code of a process that has ended; ``None`` when nobody knows it."""
+        """Return the exit code of an ended process; ``None`` if unknown."""
 
     def kill(self) -> None:
-        """End it now."""
+        """Kill the process."""
 
     def close(self) -> None:
-        """Free what it held; it has ended."""
+        """Release the resources of the ended process."""
 
 
 class Spawner(Protocol):
     """Starts the processes of roles.
 
     Attributes:
-        own_processes: whether each role has an environment of its own, and in it a token of its own.
+        own_processes: Whether each role has its own environment variables, and its own token in them.
     """
 
     own_processes: bool
 
     def opened(self, run_dir: str, preload: Sequence[str]) -> AbstractContextManager[Readiness]:
-        """Be ready to start processes while the block lasts; when it is over, none of them is left.
+        """Prepare for starting processes within the block; none of them outlives it.
 
         Args:
-            run_dir: folder that the roles share.
-            preload: modules that all roles need.
+            run_dir: Folder shared by the roles.
+            preload: Modules that all roles need.
         """
 
     def start(self, spec: ChildSpec, pipe: Connection) -> SpawnedProcess:
         """Start the process of a role.
 
         Args:
-            spec: what it is started with.
-            pipe: its end of the pipe; the caller closes it after this call.
+            spec: Start arguments.
+            pipe: Process's end of the pipe; the caller closes it after this call.
 
         Raises:
-            ForkServerLost, OSError: no process can be made now.
+            ForkServerLost, OSError: The process cannot be created at present.
         """
 
 
 class AlwaysReady:
-    """The ``Readiness`` of a place that needs no preparation."""
+    """``Readiness`` of a place that needs no preparation."""
 
     news: Any = None
 

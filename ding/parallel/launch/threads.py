@@ -1,6 +1,6 @@
-"""Roles as threads of this process: for debugging and notebooks.
+"""Roles as threads of this process, for debugging and notebooks.
 
-A thread cannot be killed. One that must end now is asked to stop, and counts as ended at once.
+A thread cannot be killed. Instead it is asked to stop, and counts as ended at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger("ding.entry")
 
 
 class ThreadSpawner:
-    """The ``Spawner`` of threads. The token of the run is in the environment of this process meanwhile."""
+    """``Spawner`` of threads. The token of the run is in the environment of this process meanwhile."""
 
     own_processes = False
 
@@ -38,7 +38,7 @@ class ThreadSpawner:
 
 
 class RoleThread:
-    """A role in a thread, from its construction on."""
+    """Role in a running thread."""
 
     pid = None
     unknown_end = "ended, because it was told to"

@@ -1,4 +1,4 @@
-"""The actor in which a role runs: the other side of ``ding.parallel.launch.ray.spawner``."""
+"""Actor that runs a role, the counterpart of ``ding.parallel.launch.ray.spawner``."""
 
 import logging
 import multiprocessing.spawn
@@ -20,10 +20,10 @@ from ding.utils.credentials import RUN_TOKEN_VARIABLE
 logger = logging.getLogger("ding.entry")
 
 BEGUN = "begun"
-"""The first message of a process: ``("begun", pid)``."""
+"""First message of a process: ``("begun", pid)``."""
 
 EXIT = "exit"
-"""The last one, when it did not die: ``("exit", code)``."""
+"""Last message of a process that did not die: ``("exit", code)``."""
 
 _MAX_UNSENT = 1000
 
@@ -32,7 +32,7 @@ class RoleActor:
     """Runs one role once.
 
     Args:
-        home: what ``multiprocessing`` gives a new process of the driver: paths of modules, its folder, its script.
+        home: Data that ``multiprocessing`` passes to a new process: module paths, working directory, main script.
     """
 
     def __init__(self, home: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ class RoleActor:
         multiprocessing.spawn.prepare(home)
         self._messages: queue.Queue[Message | None] = queue.Queue(_MAX_UNSENT)
         self._context: RoleContext | None = None
-        # An actor is made in the main thread. The head of a cluster that was started for the run blocks the signal.
+        # An actor is created in the main thread. The head of an own cluster blocks the signal.
         signal.signal(signal.SIGTERM, first_asks(self._on_sigterm))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
@@ -49,11 +49,11 @@ class RoleActor:
         """Run the role and yield its messages to the launcher.
 
         Args:
-            data: a ``ChildSpec``, by cloudpickle.
+            data: A ``ChildSpec``, pickled by cloudpickle.
         """
         spec: ChildSpec = cloudpickle.loads(data)
         if spec.log_file is not None and not os.path.isdir(os.path.dirname(spec.log_file)):
-            # A node that does not share the experiment folder: the log is where Ray keeps those of this node.
+            # The node does not share the experiment directory: log to the folder in which Ray keeps its logs.
             spec = ChildSpec(**{**vars(spec), "log_file": None})
         redirect_output(spec)
         os.environ[RUN_TOKEN_VARIABLE] = spec.token
@@ -66,7 +66,7 @@ class RoleActor:
             yield message
 
     def deliver(self, message: Message) -> None:
-        """Take a message of the launcher."""
+        """Process a message of the launcher."""
         if self._context is not None:
             take_message(self._context, message)
 
@@ -75,7 +75,7 @@ class RoleActor:
             self._context.stop.set_soon("SIGTERM")
 
     def _work(self, spec: ChildSpec, context: RoleContext) -> None:
-        # Processes that the role starts have the mask of this thread.
+        # Processes that the role starts inherit the signal mask of this thread.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         to_user = LogForwarder(self._send, spec.show_level)
         logging.getLogger("ding").addHandler(to_user)

@@ -1,4 +1,4 @@
-"""The options of the actors of a run: what each needs, and on which nodes it may be."""
+"""Options of the actors of a run: their resources and nodes."""
 
 import re
 from collections.abc import Mapping
@@ -7,21 +7,21 @@ from typing import Any
 from ding.parallel.ray_cluster import require_ray
 
 DRIVER = "driver"
-"""The scheduling strategy of an actor on the node of the driver."""
+"""Scheduling strategy for an actor on the node of the driver."""
 
-# They share the folder of the run, with the journal in it, with the driver.
+# These roles share the run folder, with the journal, with the driver.
 _AT_DRIVER = {"num_cpus": 0, "scheduling_strategy": DRIVER}
 
 
 class ActorOptions:
-    """Returns the options of the actor of a role, by its name.
+    """Returns the options of a role's actor by role name.
 
     Args:
-        section: ``system_config.ray``; what it has for a kind of role (``learner``: {"num_gpus": 0.5}) goes to
-            ``actor.options`` as it is, except the scheduling strategy ``'driver'``. Workers on a cluster that has an
-            ``address`` count a CPU each; on one that was started for the run they share what there is.
-        gpus: of a learner, where ``section`` says nothing.
-        one_node: learners have several processes, which find each other in the folder of the run.
+        section: ``system_config.ray``. Entries by kind of role (``learner``: {"num_gpus": 0.5}) are passed to
+            ``actor.options`` unchanged, except the scheduling strategy ``'driver'``. On a cluster with an ``address``,
+            each worker reserves one CPU; on a cluster started for the run, workers share the CPUs.
+        gpus: GPUs of a learner, unless ``section`` sets them.
+        one_node: Learners have several processes, which find each other through the run folder.
     """
 
     def __init__(self, section: Mapping[str, Any], gpus: int, one_node: bool = False) -> None:

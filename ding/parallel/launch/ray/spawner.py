@@ -1,4 +1,4 @@
-"""The launcher's side of roles in actors."""
+"""Launcher's side of roles in actors."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _PAUSE_S = 0.05
 
 
 class RaySpawner:
-    """The ``Spawner`` of actors. This process is connected to the cluster.
+    """``Spawner`` of actors. This process must be connected to the cluster.
 
     Args:
-        namespace: the name of the run; its actors are named after their roles in it.
-        options: returns the options of the actor of a role, by its name: ``num_cpus``, ``scheduling_strategy``, ...
+        namespace: Namespace of the run, in which actors are named after their roles.
+        options: Returns the options of a role's actor by role name: ``num_cpus``, ``scheduling_strategy``, ...
     """
 
     own_processes = True
@@ -50,7 +50,7 @@ class RaySpawner:
     def opened(self, run_dir: str, preload: Sequence[str]) -> Iterator[AlwaysReady]:
         """See ``Spawner.opened``."""
         self._home = multiprocessing.spawn.get_preparation_data("role")
-        # Processes of a cluster have no key in common; nothing here needs one.
+        # Processes of a cluster share no key; none is needed here.
         self._home.pop("authkey", None)
         try:
             yield AlwaysReady()
@@ -63,7 +63,7 @@ class RaySpawner:
         return ActorProcess(self, spec, Connection(os.dup(pipe.fileno())))
 
     def actor(self, name: str) -> Any:
-        """Return the actor of a role, which may be about to start or to be restarted."""
+        """Return the actor of a role, which may be starting or restarting."""
         if name not in self._actors:
             own = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": 0, **self._options(name)}
             kind = self._ray.remote(concurrency_groups={_BODY: 1, _MAIL: 1})(RoleActor)
@@ -72,7 +72,7 @@ class RaySpawner:
         return self._actors[name]
 
     def discard(self, name: str) -> None:
-        """End the process of a role; the next one is that of another actor."""
+        """End the process of a role; its next process belongs to a new actor."""
         actor = self._actors.pop(name, None)
         if actor is not None:
             self._ray.kill(actor)
@@ -83,19 +83,19 @@ class RaySpawner:
             try:
                 return create()
             except ValueError:
-                # The actor that had the name is about to go.
+                # The previous actor of this name is about to end.
                 if time.monotonic() > deadline_s:
                     raise
                 time.sleep(_PAUSE_S)
 
 
 class ActorProcess:
-    """A role in the process of an actor, from its construction on.
+    """Role in a running process of an actor.
 
     Attributes:
-        pid: on its node; ``None`` until it runs.
-        end: what ``multiprocessing.connection.wait`` reports at its end.
-        unknown_end: how it ended, when it did not say so.
+        pid: Process id on its node; ``None`` until it runs.
+        end: Object that ``multiprocessing.connection.wait`` reports at the end.
+        unknown_end: Description of an end that the process did not report.
     """
 
     def __init__(self, spawner: RaySpawner, spec: ChildSpec, pipe: Connection) -> None:
@@ -115,7 +115,7 @@ class ActorProcess:
         return bool(wait([self.end], 0))
 
     def exitcode(self) -> int | None:
-        """See ``SpawnedProcess.exitcode``; ``None`` for a process that died, of which Ray does not say how."""
+        """See ``SpawnedProcess.exitcode``; ``None`` for a process that died, because Ray does not report how."""
         return self._code
 
     def kill(self) -> None:
@@ -137,26 +137,26 @@ class ActorProcess:
                 else:
                     self._pipe.send(message)
         except OSError:
-            # The launcher does not read any more.
+            # The launcher has stopped reading.
             self.unknown_end = "was left"
-        except Exception as error:  # noqa: BLE001 - among others what Ray says of the options of an actor
+        except Exception as error:  # noqa: BLE001 - includes errors of Ray about the actor's options
             if self._killed:
                 self.unknown_end = "was killed"
             elif isinstance(error, self._ray.exceptions.RayActorError) and not _never_began(error):
                 self.unknown_end = f"died: {_first_line(error)}"
             else:
-                # No process of Ray died: the role could not begin, and options that are wrong stay so.
+                # No process died: the role could not start, and wrong options stay wrong.
                 self._code = 1
                 permanent = not isinstance(error, self._ray.exceptions.RayError)
                 with contextlib.suppress(OSError):
                     self._pipe.send(("error", "".join(traceback.format_exception(error)), permanent, None))
         if self._code is not None:
-            # Ended by itself: threads may be left in that process.
+            # It ended by itself: threads may remain in that process.
             self._spawner.discard(self._name)
         self._ended.close()
 
     def _messages(self, data: bytes) -> Iterator[Message]:
-        """Yield what the role sends; raises the error of Ray with which its process ended."""
+        """Yield the messages of the role; raise Ray's error at the end of a dead process."""
         while True:
             actor = self._spawner.actor(self._name)
             if self._killed:
@@ -166,7 +166,7 @@ class ActorProcess:
                 first = self._ray.get(next(stream))
                 break
             except self._ray.exceptions.ActorUnavailableError:
-                # The one before it has just ended, and Ray does not yet know.
+                # The previous process has just ended, and Ray does not know it yet.
                 if self._killed:
                     raise
                 time.sleep(_PAUSE_S)
@@ -180,7 +180,7 @@ class ActorProcess:
             yield self._ray.get(reference)
 
     def _deliver(self, actor: Any) -> None:
-        """Pass on what the launcher sends, until it closes its end."""
+        """Forward the messages of the launcher until it closes its end."""
         with contextlib.suppress(EOFError, OSError):
             while True:
                 actor.deliver.options(concurrency_group=_MAIL).remote(self._pipe.recv())
@@ -188,7 +188,7 @@ class ActorProcess:
 
 
 def _never_began(error: Any) -> bool:
-    """Whether an error of an actor is that of its constructor."""
+    """Return whether an actor failed in its constructor."""
     return bool(error.actor_init_failed)
 
 

@@ -1,24 +1,24 @@
-"""What the processes of the parallel mode share beside messages: transitions by reference, and versions of weights.
+"""Shared data of the processes of the parallel mode: transitions by reference, and policy versions.
 
-* :class:`DataPlane`: ``put`` a batch, pass on its :class:`ChunkRef`, ``get`` it elsewhere, ``release`` it.
+* :class:`DataPlane`: ``put`` a batch, send its :class:`ChunkRef`, ``get`` the batch elsewhere, ``release`` it.
 * :class:`WeightPlane`: ``publish`` a version of a policy, ``fetch`` the newest.
-* :func:`open_planes`: both, from the backend that ``type`` names: ``file`` for processes with a common folder,
-  ``inproc`` for threads. Another backend is one more folder here and a line in ``backends.py``.
+* :func:`open_planes`: opens both for a backend ``type``: ``file`` for processes with a shared folder, ``inproc`` for
+  threads. To add a backend, add a folder here and a line in ``backends.py``.
 
-Frames (the bytes of a chunk or of weights) are written whole, in the safetensors format, and carry a checksum; nothing
-in them is ever run.
+Frames (the bytes of a chunk or of weights) are written atomically in the safetensors format with a checksum; reading
+them never executes code.
 
 Exceptions::
 
     ding.data.DataError
     └── ExchangeError
-        ├── BadId (ValueError)          an id that is no plain name
-        ├── BadFrame (ValueError)       a file, or data for one, that is not what it should be
-        │   └── ChunkBroken             a chunk that changed; it lies in quarantine
-        ├── ChunkMissing (LookupError)  released, or never put
-        └── StorageError (OSError)      the folder cannot be written; try again later
+        ├── BadId (ValueError)          id that is not a plain name
+        ├── BadFrame (ValueError)       malformed file, or data that cannot be stored in one
+        │   └── ChunkBroken             chunk that has changed; it is quarantined
+        ├── ChunkMissing (LookupError)  chunk that was released, or never put
+        └── StorageError (OSError)      folder that cannot be written; retry later
             ├── StorageFull             no space
-            └── StorageDenied           no right
+            └── StorageDenied           no permission
 """
 
 from ding.utils.exports import lazy_exports

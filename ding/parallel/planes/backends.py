@@ -1,4 +1,4 @@
-"""The backends of the planes, by the ``type`` that a config names. One more is one more folder, and a line here."""
+"""Backends of the planes by the ``type`` of a config. A new backend needs a folder and a line here."""
 
 from ding.parallel.planes.protocols import Planes
 from ding.utils import Registry
@@ -13,12 +13,12 @@ def open_planes(kind: str, path_data: str, path_policy: str) -> Planes:
     """Return the planes of a run.
 
     Args:
-        kind: the registered ``type``.
-        path_data: where the data is: a folder, or what the backend takes for one.
-        path_policy: where the policies are.
+        kind: Registered ``type``.
+        path_data: Location of the data: a folder, or its equivalent in the backend.
+        path_policy: Location of the policies.
 
     Raises:
-        KeyError: ``kind`` is not registered; the message names the nearest type.
+        KeyError: ``kind`` is not registered; the message names the closest type.
     """
     planes: Planes = PLANES_REGISTRY.build(kind, path_data, path_policy)
     return planes

@@ -1,4 +1,4 @@
-"""The data plane over any store of bytes: what a chunk is, its id, the share of its writers, the counters."""
+"""Data plane over a store of bytes: chunk format, ids, quotas of writers, and counters."""
 
 import itertools
 import json
@@ -19,41 +19,40 @@ _CHUNK = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]{0,90})\.(?P<crc>[0-9a-
 
 
 class ChunkStore(Protocol):
-    """Keeps the bytes of chunks by their ids. Every method may be called from several threads at once."""
+    """Stores the bytes of chunks by id. Several threads may call the methods concurrently."""
 
     def write(self, chunk: str, frame: bytes) -> None:
-        """Keep the bytes of a chunk: all of them, or none and a :class:`StorageError`."""
+        """Store the bytes of a chunk completely, or raise a :class:`StorageError`."""
 
     def read(self, chunk: str) -> Frame:
-        """Return the bytes of a chunk; raises :class:`ChunkMissing`, or :class:`BadFrame` for such as cannot be one."""
+        """Return the bytes of a chunk; raises :class:`ChunkMissing`, or :class:`BadFrame` if they are malformed."""
 
     def notes(self, chunk: str) -> tuple[dict[str, str], int]:
-        """Return the checked header of a chunk and the number of its bytes; raises as :meth:`read`."""
+        """Return the checked header of a chunk and its size in bytes; raises like :meth:`read`."""
 
     def delete(self, chunks: Sequence[str]) -> int:
-        """Forget chunks; returns how many of them were there."""
+        """Delete chunks; return the number of those that existed."""
 
     def quarantine(self, chunk: str) -> bool:
-        """Put a broken chunk aside; ``False`` when somebody else did."""
+        """Move a broken chunk aside; return ``False`` if another reader did so first."""
 
     def chunks(self) -> list[str]:
-        """Return the ids of all chunks, in no order."""
+        """Return the ids of all chunks, unordered."""
 
     def nbytes(self) -> int:
-        """Return the number of bytes of all chunks."""
+        """Return the total size of all chunks in bytes."""
 
 
 class StoredDataPlane:
-    """A :class:`~ding.parallel.planes.DataPlane` over a store.
+    """:class:`~ding.parallel.planes.DataPlane` over a store.
 
-    The id of a chunk ends with the checksum of its bytes, so that a reader who knows only the id knows whether it has
-    what was put.
+    The id of a chunk ends with the checksum of its bytes, so a reader can verify the data from the id alone.
 
     Args:
-        store: where the bytes are.
-        place: what messages call it.
-        writer: begins the ids of this writer's chunks; must be its own. By default a random name.
-        max_bytes: share of the store: a put that would exceed it raises :class:`StorageFull`.
+        store: Store of the bytes.
+        place: Name of the store in messages.
+        writer: Prefix of the ids of this writer's chunks; must be unique. By default a random name.
+        max_bytes: Share of the store: a put that would exceed it raises :class:`StorageFull`.
     """
 
     def __init__(self, store: ChunkStore, place: str, writer: "str | None", max_bytes: "int | None") -> None:
@@ -74,7 +73,7 @@ class StoredDataPlane:
             self._reserve(len(frame))
             self._store.write(chunk, frame)
         except StorageError:
-            # Of a put that failed, the share is not known any more.
+            # After a failed put, the used share is unknown.
             self._known_bytes = None
             self._count(refused_puts=1)
             raise
@@ -122,13 +121,13 @@ class StoredDataPlane:
         return self._store.chunks()
 
     def copy_chunks(self, chunks: Iterable[str], target: "StoredDataPlane") -> list[str]:
-        """Copy chunks to another plane, of this or another kind; those that it has already are left alone.
+        """Copy chunks to another plane of any kind; chunks that exist there are skipped.
 
         Returns:
-            The ids of those that are not here, or broken.
+            The ids of missing or broken chunks.
 
         Raises:
-            StorageError: one cannot be written.
+            StorageError: A chunk cannot be written.
         """
         there, missing = set(target.chunks()), []
         for chunk in chunks:
@@ -150,7 +149,7 @@ class StoredDataPlane:
             self._stats = self._stats._replace(**added)
 
     def _reserve(self, nbytes: int) -> None:
-        """Count ``nbytes`` in; look into the store only when the share seems to be used up."""
+        """Reserve ``nbytes`` of the share; query the store only if the share seems to be used up."""
         if self._max_bytes is None:
             return
         with self._lock:
@@ -165,14 +164,14 @@ class StoredDataPlane:
 
 
 def pack_batch(batch: TransitionBatch, meta: "Mapping[str, Any] | None") -> bytes:
-    """Return the frame of a batch; raises :class:`BadFrame` for an empty one."""
+    """Return the frame of a batch; raises :class:`BadFrame` for an empty batch."""
     if not len(batch):
         raise BadFrame("a chunk needs at least one row")
     return pack({"columns": batch.columns, "rows": len(batch), "lengths": batch.lengths}, "chunk", meta)
 
 
 def unpack_batch(frame: Frame, crc: int) -> tuple[TransitionBatch, dict[str, Any]]:
-    """Return batch and meta of :func:`pack_batch`; raises as :func:`unpack`."""
+    """Return batch and meta of :func:`pack_batch`; raises like :func:`unpack`."""
     tree, meta = unpack(frame, "chunk", crc)
     if not isinstance(tree, dict) or tree.keys() != {"columns", "rows", "lengths"}:
         raise BadFrame("no batch")
@@ -186,7 +185,7 @@ def unpack_batch(frame: Frame, crc: int) -> tuple[TransitionBatch, dict[str, Any
 
 
 def _rows_of(notes: Mapping[str, str]) -> int:
-    """Return the number of rows that the header of a chunk names; raises :class:`BadFrame` when it names none."""
+    """Return the number of rows in the header of a chunk; raises :class:`BadFrame` if it is missing."""
     try:
         (kind, rows) = dict(json.loads(notes["structure"])[1])["rows"]
     except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -197,10 +196,10 @@ def _rows_of(notes: Mapping[str, str]) -> int:
 
 
 def check_id(value: object, what: str) -> str:
-    """Return ``value`` when it is a plain name: letters, digits, ``_``, ``-`` and (not first) ``.``, 120 at most.
+    """Return ``value`` if it is a plain name: up to 120 letters, digits, ``_``, ``-`` and (not first) ``.``.
 
     Raises:
-        BadId: it is something else. The message shows a short form of it only.
+        BadId: ``value`` is not a plain name; the message contains only a short form of it.
     """
     if isinstance(value, str) and _ID.fullmatch(value):
         return value
@@ -209,7 +208,7 @@ def check_id(value: object, what: str) -> str:
 
 
 def new_writer_name() -> str:
-    """Return a name that no other writer has."""
+    """Return a unique writer name."""
     return f"w{uuid.uuid4().hex[:12]}"
 
 
@@ -217,7 +216,7 @@ def parse_ref(ref: AnyRef) -> tuple[str, int]:
     """Return id and checksum of a reference.
 
     Raises:
-        BadId: the id is no plain name that ends with a checksum.
+        BadId: The id is not a plain name that ends with a checksum.
     """
     chunk = check_id(ref.get("chunk") if isinstance(ref, Mapping) else ref, "a chunk id")
     match = _CHUNK.fullmatch(chunk)
@@ -227,5 +226,5 @@ def parse_ref(ref: AnyRef) -> tuple[str, int]:
 
 
 def writer_of(chunk: str) -> str:
-    """Return the name of the writer that the id of a chunk begins with; ``''`` when it has none."""
+    """Return the writer's name in the id of a chunk; ``''`` if there is none."""
     return chunk.rpartition(".")[0].rpartition("-")[0]

@@ -1,4 +1,4 @@
-"""What can go wrong between the processes that share data; the tree is drawn in :mod:`ding.parallel.planes`."""
+"""Errors of shared data; :mod:`ding.parallel.planes` shows the tree."""
 
 import errno
 import os
@@ -11,31 +11,31 @@ class ExchangeError(DataError):
 
 
 class BadId(ExchangeError, ValueError):
-    """An id that is no plain name; nothing was opened."""
+    """The id is not a plain name; nothing was opened."""
 
 
 class BadFrame(ExchangeError, ValueError):
-    """A file that is truncated, was changed or is no exchange file, or data that does not fit into one."""
+    """A file is truncated, was modified or has another format; or data cannot be stored in a file."""
 
 
 class ChunkMissing(ExchangeError, LookupError):
-    """No such chunk: it was released, or never put."""
+    """The chunk does not exist: it was released, or never put."""
 
 
 class ChunkBroken(BadFrame):
-    """A chunk whose bytes are not those that were put. It lies in quarantine now and will not come back."""
+    """The bytes of a chunk have changed. It is quarantined and cannot be restored."""
 
 
 class StorageError(ExchangeError, OSError):
-    """The folder cannot be written. Nothing was left behind; the same call may succeed later."""
+    """The folder cannot be written. Nothing was left behind; a retry may succeed."""
 
 
 class StorageFull(StorageError):
-    """No space left, on the device or in the configured share of it."""
+    """No space left, on the device or in the configured share."""
 
 
 class StorageDenied(StorageError):
-    """The folder is read-only, or belongs to somebody else."""
+    """The folder is read-only, or belongs to another user."""
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -43,7 +43,7 @@ _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def storage_error(error: OSError, root: str) -> StorageError:
-    """The error of this package that says what the operating system said about ``root``."""
+    """Convert an error of the operating system about ``root`` to an error of this package."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _FULL:
         return StorageFull(f"no space left in {root}: free some, or release chunks ({reason})")

@@ -1,9 +1,9 @@
-"""Trees of arrays as bytes in the ``safetensors`` format, within limits that make hostile bytes harmless.
+"""Trees of arrays as bytes in the ``safetensors`` format, with limits that make malicious data harmless.
 
-What is no array (nesting, texts, numbers) stands as JSON in the metadata of the header. A frame is short-lived: it is
-guarded by a CRC-32 over all its bytes, which the reader learns elsewhere (from the id of a chunk, or from the pointer
-to weights). :func:`check_head` refuses a hostile header before anything else is read; the ``safetensors`` package then
-checks where each array lies.
+Everything but arrays (nesting, strings, numbers) is stored as JSON in the metadata of the header. A frame is
+short-lived and protected by a CRC-32 over all its bytes, which the reader obtains elsewhere (from the id of a chunk, or
+from the pointer to weights). :func:`check_head` rejects a malicious header before anything else is read; the
+``safetensors`` package then checks the positions of the arrays.
 """
 
 import json
@@ -21,15 +21,15 @@ from ding.parallel.planes.views import views_of
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_ENTRIES = 8192
-# Dicts take the most time to read. Braces in texts count, too.
+# Dicts take the most time to read. Braces in strings count, too.
 MAX_BRACES = 4 * MAX_ENTRIES
 _FORMAT = "ding-exchange-1"
 Frame: TypeAlias = "bytes | memoryview"
-"""All bytes of a frame; as a ``memoryview`` they belong to somebody else, such as a store in shared memory."""
+"""All bytes of a frame; a ``memoryview`` refers to memory of another owner, such as a store in shared memory."""
 
 
 class Content(NamedTuple):
-    """What a frame held."""
+    """Content of a frame."""
 
     tree: Any
     meta: dict[str, Any]
@@ -39,19 +39,18 @@ def pack(tree: object, kind: str, meta: "Mapping[str, Any] | None" = None) -> by
     """Return the frame of ``tree``.
 
     Args:
-        tree: dicts, lists, tuples, tensors, arrays, texts, numbers and ``None``.
-        kind: what the frame holds; :func:`unpack` asks for the same.
-        meta: what JSON can hold.
+        tree: Dicts, lists, tuples, tensors, arrays, strings, numbers and ``None``.
+        kind: Kind of the content, which :func:`unpack` checks.
+        meta: JSON values.
 
     Raises:
-        BadFrame: something has no safe form, or the frame would pass the limits that readers hold; the message says
-            what.
+        BadFrame: A value has no safe form, or the frame would exceed the limits of readers; the message says which.
     """
     arrays: list[np.ndarray] = []
     try:
         structure = json.dumps(encode_tree(tree, arrays), separators=(",", ":"))
         notes = {"structure": structure, "meta": json.dumps(dict(meta or {}), separators=(",", ":"))}
-        # Of an array without axes, this function alone would make one with an axis.
+        # This function alone would add an axis to an array without axes.
         named = {f"a{i}": np.ascontiguousarray(array).reshape(array.shape) for i, array in enumerate(arrays)}
         frame = save(named, {"format": _FORMAT, "kind": kind, **notes})
     except (TypeError, ValueError, SafetensorError) as error:
@@ -71,7 +70,7 @@ def header_bytes(head: Frame, size: int) -> int:
     """Return the length of the header, from the first 8 of the ``size`` bytes of a frame.
 
     Raises:
-        BadFrame: there is no such header, or it is too long to be read.
+        BadFrame: There is no header, or it is too long.
     """
     length = int.from_bytes(head[:8], "little")
     if len(head) < 8 or length > size - 8:
@@ -85,15 +84,15 @@ def check_head(text: Frame, size: int, kind: str) -> dict[str, str]:
     """Check the header of a frame, before its arrays are read.
 
     Args:
-        text: the header.
-        size: number of all bytes of the frame.
-        kind: what it must hold.
+        text: Header of the frame.
+        size: Size of the frame in bytes.
+        kind: Required kind.
 
     Returns:
-        Its metadata; ``structure`` and ``meta`` are there.
+        Metadata of the header, which contains ``structure`` and ``meta``.
 
     Raises:
-        BadFrame: the frame is not what it should be; the message says why.
+        BadFrame: The frame is invalid; the message gives the reason.
     """
     text = bytes(text)
     braces = text.count(b"{")
@@ -119,17 +118,17 @@ def check_head(text: Frame, size: int, kind: str) -> dict[str, str]:
 
 
 def unpack(frame: Frame, kind: str, crc: int) -> Content:
-    """Return what a frame holds, with arrays of their own that may be written.
+    """Return the content of a frame, with newly allocated, writable arrays.
 
-    Of a ``memoryview``, no array is copied: all are views of it, which must not be written.
+    The arrays of a ``memoryview`` are read-only views of it instead.
 
     Args:
-        frame: all its bytes.
-        kind: what it must hold.
-        crc: CRC-32 of its bytes.
+        frame: All its bytes.
+        kind: Required kind.
+        crc: CRC-32 of the bytes.
 
     Raises:
-        BadFrame: the frame is not what it should be; the message says why.
+        BadFrame: The frame is invalid; the message gives the reason.
     """
     notes = check_head(frame[8 : 8 + header_bytes(frame, len(frame))], len(frame), kind)
     if zlib.crc32(frame) != crc:

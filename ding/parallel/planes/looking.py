@@ -1,4 +1,4 @@
-"""Readers that look for something again and again, until it is there."""
+"""Polling with wake-up for readers."""
 
 import threading
 import time
@@ -9,10 +9,10 @@ Found = TypeVar("Found")
 
 
 class Looking:
-    """Lets readers look every ``interval_s``, or at once after a hint. Any thread may call any method.
+    """Lets readers poll every ``interval_s``, or at once after a hint. Any thread may call the methods.
 
     Args:
-        interval_s: see above.
+        interval_s: Poll interval in seconds.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -22,7 +22,7 @@ class Looking:
         self._closed = False
 
     def until_found(self, look: "Callable[[], Found | None]", timeout_s: float) -> "Found | None":
-        """Return what ``look`` returns once that is not ``None``; ``None`` after ``timeout_s``, or once closed."""
+        """Return the first result of ``look`` other than ``None``; ``None`` after ``timeout_s``, or once closed."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             hints = self._hints
@@ -36,13 +36,13 @@ class Looking:
                 self._wake.wait_for(lambda: self._closed or self._hints != hints, min(left_s, self._interval_s))  # noqa: B023
 
     def hint(self) -> None:
-        """Have all readers look at once."""
+        """Make all readers look at once."""
         with self._wake:
             self._hints += 1
             self._wake.notify_all()
 
     def close(self) -> None:
-        """Have all readers look a last time."""
+        """Make all readers look one last time."""
         with self._wake:
             self._closed = True
             self._wake.notify_all()

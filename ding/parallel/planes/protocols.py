@@ -1,7 +1,7 @@
-"""The data plane and the weight plane, as the workers of the parallel mode see them.
+"""Interfaces of the data plane and the weight plane.
 
-The concurrency contract of both: every method may be called from several threads and processes at once; what a call
-did is visible to the others when it has returned; a reader never sees a half of anything.
+Concurrency contract of both: several threads and processes may call the methods concurrently; the effect of a call is
+visible to others when it has returned; a reader never sees partial data.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,26 +10,26 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypedDict
 from ding.data.transition_batch import TransitionBatch
 
 EVALUATED = "evaluated"
-"""The policy id under which the evaluations of a run publish the weights that they judged."""
+"""Policy id under which the evaluations of a run publish the evaluated weights."""
 
 
 class ChunkRef(TypedDict):
-    """The reference of a chunk, which messages carry instead of its data. JSON can hold it."""
+    """Reference of a chunk, which messages contain instead of its data. JSON-serialisable."""
 
     chunk: str
-    """The id. The checksum of the data is a part of it."""
+    """Id, which includes the checksum of the data."""
     rows: int
     """Number of transitions."""
     bytes: int
-    """Size in the plane."""
+    """Size in bytes in the plane."""
 
 
 AnyRef: TypeAlias = "ChunkRef | Mapping[str, Any] | str"
-"""A ref, anything with its keys, or only the id."""
+"""A reference, a mapping with its keys, or the id alone."""
 
 
 class PlaneStats(NamedTuple):
-    """What a data plane did since it was made; counted per object, not per folder."""
+    """Counters of a data plane since its creation, per object rather than per folder."""
 
     put_chunks: int = 0
     put_rows: int = 0
@@ -38,41 +38,40 @@ class PlaneStats(NamedTuple):
     released_chunks: int = 0
     quarantined_chunks: int = 0
     refused_puts: int = 0
-    """Puts that failed for want of space or rights."""
+    """Number of puts that failed for lack of space or permission."""
 
 
 class DataPlane(Protocol):
-    """Carries batches of transitions by reference."""
+    """Transfers batches of transitions by reference."""
 
     def put(self, batch: TransitionBatch, meta: "Mapping[str, Any] | None" = None) -> ChunkRef:
-        """Store a batch (at least one row) with what JSON can hold in ``meta``, and return its reference.
+        """Store a batch of at least one row with JSON values in ``meta``, and return its reference.
 
         Raises:
-            StorageError: there is no space or no right to write; nothing is left behind, and the same call may succeed
-                later.
-            BadFrame: the batch has no safe form.
+            StorageError: There is no space or no permission; nothing is left behind, and a retry may succeed.
+            BadFrame: The batch has no safe form.
         """
 
     def get(self, ref: AnyRef) -> TransitionBatch:
-        """Return the batch; its columns are the caller's own.
+        """Return the batch; its columns belong to the caller.
 
         Raises:
-            BadId: the id is no plain name.
-            ChunkMissing: the chunk was released, or never put.
-            ChunkBroken: its bytes changed; it was put into quarantine.
+            BadId: The id is not a plain name.
+            ChunkMissing: The chunk was released, or never put.
+            ChunkBroken: Its bytes have changed; it was quarantined.
         """
 
     def describe(self, ref: AnyRef) -> ChunkRef:
-        """Return what a chunk says of itself, without reading its data; raises as :meth:`get` does."""
+        """Return the reference of a chunk from its header, without reading the data; raises like :meth:`get`."""
 
     def meta(self, ref: AnyRef) -> dict[str, Any]:
-        """Return what was given to :meth:`put` as ``meta``; raises as :meth:`get` does."""
+        """Return the ``meta`` that was passed to :meth:`put`; raises like :meth:`get`."""
 
     def release(self, refs: "Iterable[AnyRef]") -> int:
-        """Delete chunks; those that were deleted before are passed over. Returns how many were deleted."""
+        """Delete chunks and return the number deleted; missing chunks are skipped."""
 
     def chunks(self) -> list[str]:
-        """Return the ids of all present chunks, in no order."""
+        """Return the ids of all present chunks, unordered."""
 
     def stats(self) -> PlaneStats:
         """Return a snapshot of the counters."""
@@ -83,60 +82,61 @@ class Weights(NamedTuple):
 
     version: int
     state: dict[str, Any]
-    """The state dict as it was published; the tensors are the receiver's own."""
+    """Published state dict; its tensors belong to the receiver."""
     meta: dict[str, Any]
 
 
 def check_version(version: object) -> None:
-    """Raise a ``ValueError`` unless ``version`` is an int of at least 0."""
+    """Raise a ``ValueError`` unless ``version`` is a non-negative int."""
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
         raise ValueError(f"a version must be an int of at least 0, found {version!r}")
 
 
 class WeightPlane(Protocol):
-    """Carries the versions of one policy from its learner to all who play it."""
+    """Transfers the versions of one policy from its learner to its players."""
 
     def publish(self, state: "Mapping[str, Any]", version: int, meta: "Mapping[str, Any] | None" = None) -> None:
         """Make ``state`` (a nested dict of tensors and plain values) the newest version.
 
-        A publisher that went on from an older checkpoint may publish a smaller number than before: the last publication
+        The last publication is the newest version, whatever its number: a publisher that resumed from an older
+        checkpoint may publish smaller numbers than before.
         is the newest version, whatever its number.
 
         Raises:
-            StorageError: there is no space or no right to write; the version before stays the newest.
-            BadFrame: the state has no safe form.
+            StorageError: There is no space or no permission; the previous version stays the newest.
+            BadFrame: The state has no safe form.
         """
 
     def fetch(self, newer_than: int = -1, timeout_s: float = 0.0) -> "Weights | None":
-        """Return the newest version, unless it has the number ``newer_than``; wait for one up to ``timeout_s``.
+        """Return the newest version unless its number is ``newer_than``; wait up to ``timeout_s`` for another one.
 
-        Returns ``None`` when there is none in time, or when the plane is closed.
+        Returns ``None`` on time-out, or when the plane is closed.
         """
 
     def newest(self) -> "int | None":
         """Return the number of the newest version, ``None`` before the first."""
 
     def hint(self) -> None:
-        """Wake the waiters of this object at once: the caller heard of a new version."""
+        """Wake the waiters of this object, because the caller knows of a new version."""
 
     def close(self) -> None:
         """Wake the waiters; later calls of :meth:`fetch` do not wait."""
 
 
 class Planes(Protocol):
-    """One backend over the two places of a run: that of its data and that of its policies."""
+    """Backend for the data and the policies of a run."""
 
     @property
     def policy_folder(self) -> "str | None":
-        """Folder in which checkpoints may lie beside the published versions; ``None``: there are no files."""
+        """Folder that may contain checkpoints besides the published versions; ``None``: there are no files."""
 
     def data(self, writer: "str | None" = None, max_bytes: "int | None" = None) -> DataPlane:
         """Return a data plane.
 
         Args:
-            writer: begins the ids of its chunks; must be its own. By default a random name.
-            max_bytes: a put that would exceed it raises :class:`StorageFull`.
+            writer: Prefix of the ids of its chunks; must be unique. By default a random name.
+            max_bytes: A put that would exceed this size raises :class:`StorageFull`.
         """
 
     def weights(self, policy_id: str) -> WeightPlane:
-        """Return the weight plane of a policy; raises :class:`BadId` when ``policy_id`` is no plain name."""
+        """Return the weight plane of a policy; raises :class:`BadId` if ``policy_id`` is not a plain name."""

@@ -1,9 +1,9 @@
-"""The seal of what lies in a shared folder: who has no token of the run cannot make it.
+"""Seals of shared files, which cannot be created without a token of the run.
 
-A checksum shows what was damaged; a seal also shows what was forged by a peer that can write to the folder, but has
-no token. It is an HMAC-SHA256 under a key that comes with each token of the run, over the name under which the bytes
-lie and the bytes themselves, and stands behind them. A sealed file that is moved to another name is refused, too. What
-a seal does not show: an older file of the same name that was put back.
+A checksum detects damage; a seal also detects forgery by a peer that can write to the folder but has no token. It is an
+HMAC-SHA256 of the file name and its bytes, under a key that comes with each token of the run, and is appended to the
+bytes. A sealed file under another name is rejected, too. A seal does not detect the restoration of an older file of the
+same name.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ SEAL_BYTES = hashlib.sha256().digest_size
 
 
 class Seal:
-    """Seals bytes, and opens what was sealed.
+    """Seals bytes, and verifies sealed bytes.
 
     Args:
-        token: of the run, or of one of its workers; without one there are no seals, and everything passes.
+        token: Token of the run or of one of its workers; without one, nothing is sealed and every file is accepted.
     """
 
     def __init__(self, token: str | None = None) -> None:
@@ -27,12 +27,12 @@ class Seal:
 
     @classmethod
     def of_this_process(cls) -> "Seal":
-        """The seal of the run that this process belongs to, by the environment variable ``DING_RUN_TOKEN``."""
+        """Return the seal of this process's run, from the environment variable ``DING_RUN_TOKEN``."""
         return cls(own_token())
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes that it adds."""
+        """Size of a seal in bytes."""
         return 0 if self._key is None else SEAL_BYTES
 
     def close(self, name: str, frame: bytes) -> bytes:
@@ -40,15 +40,15 @@ class Seal:
         return frame if self._key is None else frame + self._of(name, frame)
 
     def open(self, name: str, sealed: bytes, seal_bytes: int = 0) -> bytes:
-        """Return the frame without its seal.
+        """Verify the seal and return the frame without it.
 
         Args:
-            name: under which it lies.
-            sealed: the frame and the seal behind it.
-            seal_bytes: without a token: size of the seal, which is then not checked.
+            name: File name of the frame.
+            sealed: Frame with the seal appended.
+            seal_bytes: Size of the seal if there is no token; the seal is then not verified.
 
         Raises:
-            BadFrame: it is not the seal of this run and name.
+            BadFrame: The seal does not match the run and the name.
         """
         if self._key is None:
             return sealed[: len(sealed) - seal_bytes]

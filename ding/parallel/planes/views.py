@@ -1,10 +1,10 @@
-"""The arrays of a frame without a copy."""
+"""Arrays of a frame without a copy."""
 
 import json
 
 import numpy as np
 
-# The names of dtypes in a header; bfloat16 and the like travel as integers.
+# Dtype names of a header; bfloat16 and similar types are stored as integers.
 _DTYPES: dict[str, np.dtype] = {
     "BOOL": np.dtype(bool),
     **{f"I{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
@@ -15,14 +15,14 @@ _DTYPES: dict[str, np.dtype] = {
 
 
 def views_of(frame: memoryview, begin: int) -> dict[str, np.ndarray]:
-    """Return the arrays of a frame whose head was checked, as views of its bytes.
+    """Return the arrays of a frame with a checked header, as views of its bytes.
 
     Args:
-        frame: all its bytes.
-        begin: where those of the arrays begin, behind the head.
+        frame: All its bytes.
+        begin: Offset of the array data after the header.
 
     Raises:
-        LookupError, TypeError, ValueError: the head does not describe arrays that are there.
+        LookupError, TypeError, ValueError: The header does not match the arrays.
     """
     header = json.loads(bytes(frame[8:begin]))
     header.pop("__metadata__", None)

@@ -1,1 +1,1 @@
-"""Planes in folders that processes share, best memory-backed ones on a single machine."""
+"""Planes in shared folders; on a single machine, memory-backed folders are best."""

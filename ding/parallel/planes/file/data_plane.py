@@ -1,4 +1,4 @@
-"""The data plane in a folder: one file per chunk."""
+"""Data plane in a folder, with one file per chunk."""
 
 import contextlib
 import logging
@@ -17,20 +17,20 @@ _QUARANTINE = "quarantine"
 
 
 class FileDataPlane(StoredDataPlane):
-    """A :class:`~ding.parallel.planes.DataPlane` in a folder that its users share.
+    """:class:`~ding.parallel.planes.DataPlane` in a shared folder.
 
-    A chunk is a file ``<id>.chunk`` in the safetensors format. It appears whole and is never changed. What is broken
-    moves to the folder ``quarantine``, where the last few are kept for the curious.
+    A chunk is a file ``<id>.chunk`` in the safetensors format. It is written atomically and never modified. Broken
+    chunks are moved to the folder ``quarantine``, which keeps the last few for inspection.
 
     Args:
-        root: the folder; it is made. On one machine, a memory-backed one is best.
-        writer: begins the ids of this writer's chunks; must be its own. By default a random name.
-        max_bytes: share of the folder: a put that would exceed it raises :class:`StorageFull`.
-        keep_quarantined: how many broken chunks are kept.
-        seal: with which chunks are sealed; by default that of the run that this process belongs to.
+        root: Folder, created if missing. On a single machine, a memory-backed one is best.
+        writer: Prefix of the ids of this writer's chunks; must be unique. By default a random name.
+        max_bytes: Share of the folder: a put that would exceed it raises :class:`StorageFull`.
+        keep_quarantined: Number of broken chunks to keep.
+        seal: Seal of the chunks; by default that of the run of this process.
 
     Raises:
-        StorageError: the folder cannot be made.
+        StorageError: The folder cannot be created.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FileDataPlane(StoredDataPlane):
 
 
 class _Folder:
-    """The :class:`~ding.parallel.planes.data_plane.ChunkStore` in a folder."""
+    """:class:`~ding.parallel.planes.data_plane.ChunkStore` in a folder."""
 
     def __init__(self, root: str, keep_quarantined: int, seal: Seal) -> None:
         self._root = root

@@ -1,4 +1,4 @@
-"""Files that appear whole under their name, and what dead writers left behind."""
+"""Atomic writing of files, safe reading, and removal of remnants of dead writers."""
 
 import contextlib
 import errno
@@ -16,19 +16,19 @@ from ding.parallel.planes.frames import check_head, header_bytes
 
 _TMP = re.compile(r"\.(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-[0-9]+\.tmp")
 _STALE_AFTER_S = 3600.0
-#: Chunks and weights are far smaller; a larger file, perhaps a sparse one, is not read into memory.
+#: Maximum size of a file that is read into memory; chunks and weights are far smaller.
 MAX_FRAME_BYTES = 1 << 31
 _numbers = itertools.count()
 
 
 def write_whole(folder: str, name: str, data: bytes) -> None:
-    """Write ``folder/name``. A reader sees no file (or the old one), or all of the new one.
+    """Write ``folder/name`` atomically: a reader sees no file (or the old one), or the complete new one.
 
-    The bytes are not forced to the disk: a process may die at any point without a torn file, and after a power cut
-    the reader's checksum does not fit.
+    The data is not flushed to disk: if the process dies, no partial file appears, and after a power cut the reader's
+    checksum does not match.
 
     Raises:
-        OSError: nothing was left behind.
+        OSError: Writing failed; nothing was left behind.
     """
     temporary = os.path.join(folder, f".{_host()}-{os.getpid()}-{next(_numbers)}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -46,11 +46,11 @@ def write_whole(folder: str, name: str, data: bytes) -> None:
 
 @contextlib.contextmanager
 def open_plain(path: str) -> Iterator[int]:
-    """Open a plain file to read from, and nothing else: a pipe would keep its reader waiting.
+    """Open a regular file for reading, and nothing else: a pipe would block its reader.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        BadFrame: it is no plain file (a link, a pipe, a folder, a device).
+        FileNotFoundError: The file does not exist.
+        BadFrame: It is not a regular file (a link, a pipe, a folder, a device).
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -67,17 +67,17 @@ def open_plain(path: str) -> Iterator[int]:
 
 
 def read_frame(path: str, kind: str, nbytes: "int | None" = None, seal_bytes: int = 0) -> bytes:
-    """Return the bytes of a frame with the seal behind it. What its header says is checked before its arrays are read.
+    """Return the bytes of a frame with its seal. The header is checked before the arrays are read.
 
     Args:
-        path: the file; a link or anything else that is no plain file is refused.
-        kind: what it must hold.
-        nbytes: its size, where known.
-        seal_bytes: size of the seal.
+        path: Path of the file; anything but a regular file is rejected.
+        kind: Required kind.
+        nbytes: Size of the file, if known.
+        seal_bytes: Size of the seal.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        BadFrame: the file is not what it should be; the message says why.
+        FileNotFoundError: The file does not exist.
+        BadFrame: The file is invalid; the message gives the reason.
     """
     with open_plain(path) as fd:
         size = os.fstat(fd).st_size
@@ -93,11 +93,12 @@ def read_frame(path: str, kind: str, nbytes: "int | None" = None, seal_bytes: in
 
 
 def read_notes(path: str, kind: str, seal_bytes: int = 0) -> tuple[dict[str, str], int]:
-    """Return the metadata in the header of a frame, and the number of its bytes without the seal; its arrays are not
-    read.
+    """Return the metadata in the header of a frame and its size in bytes without the seal.
+
+    The arrays are not read.
 
     Raises:
-        FileNotFoundError, BadFrame: as :func:`read_frame`.
+        FileNotFoundError, BadFrame: As in :func:`read_frame`.
     """
     with open_plain(path) as fd:
         size = os.fstat(fd).st_size - seal_bytes
@@ -109,10 +110,10 @@ def read_notes(path: str, kind: str, seal_bytes: int = 0) -> tuple[dict[str, str
 
 
 def remove_stale(folder: str) -> int:
-    """Remove the temporary files of writers that are dead (on this host) or that are an hour old (on any).
+    """Remove temporary files of dead writers (on this host), and of any writer after an hour.
 
     Returns:
-        How many.
+        Number of removed files.
     """
     removed = 0
     for name in os.listdir(folder):

@@ -7,11 +7,11 @@ from ding.parallel.planes.file.weight_plane import FileWeightPlane
 
 
 class FilePlanes:
-    """The :class:`~ding.parallel.planes.Planes` of type ``file``.
+    """:class:`~ding.parallel.planes.Planes` of type ``file``.
 
     Args:
-        path_data: folder of the chunks.
-        path_policy: folder of the policies.
+        path_data: Folder of the chunks.
+        path_policy: Folder of the policies.
     """
 
     def __init__(self, path_data: str, path_policy: str) -> None:

@@ -1,4 +1,4 @@
-"""The weight plane in a folder: a file per version, and a pointer to the newest."""
+"""Weight plane in a folder, with one file per version and a pointer to the newest."""
 
 import contextlib
 import errno
@@ -27,25 +27,25 @@ _WEIGHTS = re.compile(r"weights_[0-9]{1,19}-[0-9a-f]{8}\.safetensors")
 
 
 class FileWeightPlane:
-    """A :class:`~ding.parallel.planes.WeightPlane` in the folder ``<root>/<policy_id>``.
+    """:class:`~ding.parallel.planes.WeightPlane` in the folder ``<root>/<policy_id>``.
 
-    A version is a file ``weights_<version>-<checksum>.safetensors``; ``newest.json`` names the newest and is replaced
-    when that file is whole, so that a reader has the version before or the new one. The last few versions are kept for
-    readers that are still at it. One publisher at a time.
+    A version is a file ``weights_<version>-<checksum>.safetensors``; ``newest.json`` names the newest one and is
+    replaced after that file is complete, so a reader gets either the previous version or the new one. The last few
+    versions are kept for readers that still use them. Only one publisher at a time is allowed.
 
-    A waiting reader is woken by :meth:`hint`, which a process that hears of a new version calls; without it, it looks
-    at the pointer every ``look_interval_s``.
+    :meth:`hint` wakes a waiting reader; call it when a new version is known. Otherwise the reader polls the pointer
+    every ``look_interval_s``.
 
     Args:
-        root: the folder of all policies; it is made.
-        policy_id: a plain name.
-        keep_versions: how many versions stay, at least 1.
-        look_interval_s: see above.
-        seal: with which versions are sealed; by default that of the run that this process belongs to.
+        root: Folder of all policies, created if missing.
+        policy_id: Plain name of the policy.
+        keep_versions: Number of versions to keep, at least 1.
+        look_interval_s: Poll interval in seconds.
+        seal: Seal of the versions; by default that of the run of this process.
 
     Raises:
-        BadId: ``policy_id`` is no plain name.
-        StorageError: the folder cannot be made. Of a read-only one, only :meth:`publish` raises it.
+        BadId: ``policy_id`` is not a plain name.
+        StorageError: The folder cannot be created. For a read-only folder only :meth:`publish` raises it.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class FileWeightPlane:
             os.makedirs(self._folder, exist_ok=True)
             files.remove_stale(self._folder)
         except OSError as error:
-            # A reader needs no right to write: where the collectors are, the policies may be mounted read-only.
+            # Readers need no write permission: on the collectors' machines the policies may be mounted read-only.
             if error.errno != errno.EROFS:
                 raise storage_error(error, self._folder) from error
 
@@ -120,8 +120,8 @@ class FileWeightPlane:
     def fetch(self, newer_than: int = -1, timeout_s: float = 0.0) -> "Weights | None":
         """See :meth:`WeightPlane.fetch <ding.parallel.planes.WeightPlane.fetch>`.
 
-        A version whose file is broken is passed over (counted in ``broken_versions``, logged once): the next
-        one will come.
+        A broken version is skipped until the next one is published; it is counted in ``broken_versions`` and logged
+        once.
         """
         return self._looking.until_found(lambda: self._read_newest(newer_than), timeout_s)
 
@@ -138,7 +138,8 @@ class FileWeightPlane:
         while pointer is not None and pointer["version"] != newer_than and pointer["file"] != self._broken:
             path = os.path.join(self._folder, pointer["file"])
             try:
-                # Who has no token, such as a script after the run, cannot check the seal and reads what is before it.
+                # A reader without a token, such as a script after the run, cannot verify the seal; it reads the data
+                # before it.
                 seal_bytes = self._seal.nbytes or pointer.get("seal_bytes", 0)
                 sealed = files.read_frame(path, "weights", pointer["bytes"], seal_bytes)
                 frame = self._seal.open(f"{self._policy_id}/{pointer['version']}", sealed, seal_bytes)
@@ -146,7 +147,7 @@ class FileWeightPlane:
             except (FileNotFoundError, BadFrame) as error:
                 again = self._read_pointer()
                 if again != pointer:
-                    # The publisher went on while this version was being read.
+                    # A newer version was published while this one was being read.
                     pointer = again
                     continue
                 self._note_broken(pointer["file"], error)

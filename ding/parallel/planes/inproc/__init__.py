@@ -1,1 +1,1 @@
-"""Planes in the memory of one process: for tests, debugging and notebooks."""
+"""Planes in the memory of one process, for tests, debugging and notebooks."""

@@ -1,4 +1,4 @@
-"""The data plane in the memory of one process."""
+"""Data plane in the memory of one process."""
 
 import threading
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from ding.parallel.planes.inproc.shared import SharedByName
 
 
 class _Frames:
-    """A ``ChunkStore`` in a dict; chunks have the bytes that a file would have."""
+    """``ChunkStore`` in a dict; chunks have the same bytes as in a file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,13 +50,13 @@ _shared: SharedByName[_Frames] = SharedByName(_Frames)
 
 
 class InprocDataPlane(StoredDataPlane):
-    """A :class:`~ding.parallel.planes.DataPlane` in a dict.
+    """:class:`~ding.parallel.planes.DataPlane` in a dict.
 
     Args:
-        root: planes of the same name share their chunks, as those of one folder do, until
-            :func:`forget_inproc_planes`. ``None``: this plane is alone.
-        writer: begins the ids of the chunks. By default a random name.
-        max_bytes: a put that would exceed it raises :class:`StorageFull`.
+        root: Planes with the same name share their chunks, as in a common folder, until :func:`forget_inproc_planes`.
+            ``None``: the plane is not shared.
+        writer: Prefix of the ids of the chunks. By default a random name.
+        max_bytes: A put that would exceed this size raises :class:`StorageFull`.
     """
 
     def __init__(self, root: "str | None" = None, writer: "str | None" = None, max_bytes: "int | None" = None) -> None:
@@ -65,5 +65,5 @@ class InprocDataPlane(StoredDataPlane):
 
 
 def forget_chunks(root: str) -> None:
-    """Forget the chunks of the planes named ``root``; those that still hold them go on."""
+    """Discard the chunks of the planes named ``root``; existing planes keep theirs."""
     _shared.forget(root)

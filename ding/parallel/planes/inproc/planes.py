@@ -5,11 +5,11 @@ from ding.parallel.planes.inproc.weight_plane import InprocWeightPlane, forget_p
 
 
 class InprocPlanes:
-    """The :class:`~ding.parallel.planes.Planes` of type ``inproc``.
+    """:class:`~ding.parallel.planes.Planes` of type ``inproc``.
 
     Args:
-        path_data: name that the users of the same chunks share.
-        path_policy: name that the users of the same policies share.
+        path_data: Name shared by the users of the same chunks.
+        path_policy: Name shared by the users of the same policies.
     """
 
     policy_folder = None
@@ -28,6 +28,6 @@ class InprocPlanes:
 
 
 def forget_inproc_planes(root: str) -> None:
-    """Forget the chunks and the policies of the in-process planes named ``root``: the run is over."""
+    """Discard the chunks and policies of the in-process planes named ``root``, at the end of a run."""
     forget_chunks(root)
     forget_policies(root)

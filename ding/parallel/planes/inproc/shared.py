@@ -1,4 +1,4 @@
-"""What the in-process planes of one name have in common, as files of one folder are common to processes."""
+"""Objects that in-process planes of the same name share, like processes share the files of a folder."""
 
 import threading
 from collections.abc import Callable
@@ -8,10 +8,10 @@ Shared = TypeVar("Shared")
 
 
 class SharedByName(Generic[Shared]):
-    """Objects by name, made when they are first asked for.
+    """Objects by name, created on first use.
 
     Args:
-        make: makes one.
+        make: Creates an object.
     """
 
     def __init__(self, make: Callable[[], Shared]) -> None:
@@ -27,6 +27,6 @@ class SharedByName(Generic[Shared]):
             return self._objects[name]
 
     def forget(self, name: str) -> None:
-        """Make a new one when the name is next asked for."""
+        """Remove the object; the next :meth:`get` creates a new one."""
         with self._lock:
             self._objects.pop(name, None)

@@ -1,4 +1,4 @@
-"""The weight plane in the memory of one process."""
+"""Weight plane in the memory of one process."""
 
 import threading
 import zlib
@@ -17,7 +17,7 @@ class _Version(NamedTuple):
 
 
 class _Board:
-    """The newest version of one policy."""
+    """Newest version of one policy."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -25,7 +25,7 @@ class _Board:
 
 
 class _Boards(SharedByName[_Board]):
-    """The boards of all policies of one root."""
+    """Boards of all policies of one root."""
 
     def __init__(self) -> None:
         super().__init__(_Board)
@@ -35,15 +35,15 @@ _roots: SharedByName[_Boards] = SharedByName(_Boards)
 
 
 class InprocWeightPlane:
-    """A :class:`~ding.parallel.planes.WeightPlane` that holds the newest version of one policy.
+    """:class:`~ding.parallel.planes.WeightPlane` that holds the newest version of one policy.
 
     Args:
-        root: planes of the same root and policy share their versions, as those of one folder do, until
-            :func:`forget_inproc_planes`. ``None``: this plane is alone.
-        policy_id: a plain name.
+        root: Planes with the same root and policy share their versions, as in a common folder, until
+            :func:`forget_inproc_planes`. ``None``: the plane is not shared.
+        policy_id: Plain name of the policy.
 
     Raises:
-        BadId: ``policy_id`` is no plain name.
+        BadId: ``policy_id`` is not a plain name.
     """
 
     def __init__(self, root: "str | None" = None, policy_id: str = "policy") -> None:
@@ -79,15 +79,15 @@ class InprocWeightPlane:
         return None if newest is None else newest.number
 
     def hint(self) -> None:
-        """See :meth:`WeightPlane.hint <ding.parallel.planes.WeightPlane.hint>`; here publishing wakes the waiters."""
+        """See :meth:`WeightPlane.hint <ding.parallel.planes.WeightPlane.hint>`; publishing wakes the waiters anyway."""
 
     def close(self) -> None:
-        """See :meth:`WeightPlane.close <ding.parallel.planes.WeightPlane.close>`; other planes of the policy go on."""
+        """See :meth:`WeightPlane.close <ding.parallel.planes.WeightPlane.close>`; other planes stay open."""
         with self._board.changed:
             self._closed = True
             self._board.changed.notify_all()
 
 
 def forget_policies(root: str) -> None:
-    """Forget the policies of the planes named ``root``."""
+    """Discard the policies of the planes named ``root``."""
     _roots.forget(root)

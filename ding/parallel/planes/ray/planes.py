@@ -17,24 +17,24 @@ from ding.parallel.planes.frames import Frame, check_head, pack, unpack
 from ding.parallel.planes.protocols import Weights, check_version
 from ding.parallel.planes.ray.store import StoreClient, Version
 
-# How long one call of the store waits for a version; so long it has that of a reader that is gone.
+# Maximum wait of one call of the store for a version; a departed reader occupies it no longer than this.
 _LONG_POLL_S = 10.0
 
-# torch warns once in a process of a tensor over memory that is read-only, as that of the object store is.
+# torch warns once per process about a tensor over read-only memory, such as that of the object store.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch.from_numpy(np.frombuffer(b"\0", np.uint8))
 
 
 class RayPlanes:
-    """The :class:`~ding.parallel.planes.Planes` of type ``ray``, in a process that is connected to the cluster.
+    """:class:`~ding.parallel.planes.Planes` of type ``ray``, in a process that is connected to the cluster.
 
     Args:
-        path_data: the name of the run, by which its store is found.
-        path_policy: the same; one of both may be ``''``.
+        path_data: Name of the run, which identifies its store.
+        path_policy: The same; one of both may be ``''``.
 
     Raises:
-        StorageError: there is no such store.
+        StorageError: The store does not exist.
     """
 
     policy_folder = None
@@ -54,7 +54,7 @@ class RayPlanes:
 
 
 class _Objects:
-    """The :class:`~ding.parallel.planes.data_plane.ChunkStore` in the object store of a cluster."""
+    """:class:`~ding.parallel.planes.data_plane.ChunkStore` in the object store of a cluster."""
 
     def __init__(self, client: StoreClient) -> None:
         self._client = client
@@ -86,20 +86,20 @@ class _Objects:
 
 
 class _Polls:
-    """The calls that wait in the store for the next version of a policy, one for each policy.
+    """Calls that wait in the store for the next version, one per policy.
 
-    A call that its reader does not wait for any longer goes on, and serves the next reader who has the same version:
-    readers come and go with the tasks of a collector, or look about themselves each second.
+    A call whose reader has stopped waiting continues and serves the next reader with the same version: readers come and
+    go with the tasks of a collector, or poll once a second.
     """
 
     def __init__(self, client: StoreClient) -> None:
         self._client = client
         self._lock = threading.Lock()
-        # Of each policy, the version that its reader had, and the answer to be.
+        # For each policy, the version of its reader, and the pending answer.
         self._pending: dict[str, tuple[int, Future[Version | None]]] = {}
 
     def next_version(self, policy_id: str, newer_than: int) -> "Future[Version | None]":
-        """Return the version that will follow ``newer_than``; ``None`` when none comes for a while."""
+        """Return the version that follows ``newer_than``; ``None`` on time-out."""
         with self._lock:
             had, answer = self._pending.get(policy_id, (None, None))
             if answer is not None and had == newer_than:
@@ -116,15 +116,15 @@ class _Polls:
 
 
 class RayWeightPlane:
-    """A :class:`~ding.parallel.planes.WeightPlane` of which the store holds the newest version; readers wait there.
+    """:class:`~ding.parallel.planes.WeightPlane` whose newest version is in the store, where readers wait.
 
     Args:
-        client: of the store.
-        policy_id: a plain name.
-        polls: of this process.
+        client: Client of the store.
+        policy_id: Plain name of the policy.
+        polls: Pending calls of this process.
 
     Raises:
-        BadId: ``policy_id`` is no plain name.
+        BadId: ``policy_id`` is not a plain name.
     """
 
     def __init__(self, client: StoreClient, policy_id: str, polls: _Polls) -> None:
@@ -159,7 +159,7 @@ class RayWeightPlane:
         return newest
 
     def hint(self) -> None:
-        """See :meth:`WeightPlane.hint <ding.parallel.planes.WeightPlane.hint>`; here publishing wakes the waiters."""
+        """See :meth:`WeightPlane.hint <ding.parallel.planes.WeightPlane.hint>`; publishing wakes the waiters anyway."""
 
     def close(self) -> None:
         """See :meth:`WeightPlane.close <ding.parallel.planes.WeightPlane.close>`."""
@@ -171,9 +171,9 @@ class RayWeightPlane:
         if found is None:
             return None
         try:
-            # A receiver owns its tensors.
+            # The receiver owns its tensors.
             frame = bytes(self._client.frame(found.held, f"version {found.number} of {self._policy_id}"))
         except ChunkMissing:
-            # The store was lost meanwhile, and the next version comes to another one.
+            # The store was lost meanwhile, and the next version goes to a new one.
             return None
         return Weights(found.number, *unpack(frame, "weights", found.crc))

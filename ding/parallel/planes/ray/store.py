@@ -1,4 +1,4 @@
-"""The actor that holds the frames of a run, and how planes talk to it."""
+"""Actor that stores the frames of a run, and its client."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ding.parallel.ray_cluster import SMALL_BYTES, require_ray
 _T = TypeVar("_T")
 
 STORE = "store"
-"""The name of the store among the actors of a run."""
+"""Name of the store among the actors of a run."""
 
 _CALL_S = 60.0
 _SOCKET = "store.sock"
 _BY_SOCKET = frozenset(("write", "read", "head", "delete", "publish", "fetch"))
-# Calls at once; each reader of a policy that waits is one.
+# Maximum number of concurrent calls; each waiting reader of a policy is one.
 _MANY = 10_000
 
 Held: TypeAlias = "np.ndarray | list[Any]"
-"""A frame, uint8 ``[n]``, when it is small; else its reference, in a list, so that Ray passes on the reference and not
-the frame."""
+"""A small frame as uint8 ``[n]``; or the reference of a large one, in a list, so that Ray transfers the reference and
+not the frame."""
 
 
 class Head(NamedTuple):
-    """The head of a chunk, and the number of bytes of all its frame."""
+    """Header of a chunk, and the size of its frame in bytes."""
 
     text: bytes
     nbytes: int
@@ -55,7 +55,7 @@ class Version(NamedTuple):
 
 
 class _Board:
-    """The newest version of a policy, and the event of the next one."""
+    """Newest version of a policy, and the event of the next one."""
 
     def __init__(self) -> None:
         self.newest: Version | None = None
@@ -71,10 +71,10 @@ class _Board:
 
 
 class FrameStore:
-    """The frames of a run. An asynchronous actor, in which readers of policies wait for the next version.
+    """Frames of a run. An asynchronous actor in which readers of policies wait for the next version.
 
     Args:
-        folder: of the run, for the socket; ``None``: without one.
+        folder: Folder of the run, for the socket; ``None``: no socket.
     """
 
     def __init__(self, folder: str | None = None) -> None:
@@ -85,22 +85,22 @@ class FrameStore:
         self._boards: defaultdict[str, _Board] = defaultdict(_Board)
 
     async def write(self, chunk: str, frame: np.ndarray) -> None:
-        """Keep a frame, uint8 ``[n]``; a large one as an object of this process."""
+        """Store a frame, uint8 ``[n]``; a large one as an object of this process."""
         head = frame[: 8 + header_bytes(frame.data, len(frame))].tobytes()
         self._chunks[chunk] = _Chunk(self._hold(frame), Head(head, len(frame)))
 
     async def read(self, chunk: str) -> Held | None:
-        """Return a frame, or its reference; ``None`` when it is not here."""
+        """Return a frame or its reference; ``None`` if it does not exist."""
         found = self._chunks.get(chunk)
         return None if found is None else found.held
 
     async def head(self, chunk: str) -> Head | None:
-        """Return the head of a frame; ``None`` when it is not here."""
+        """Return the header of a frame; ``None`` if it does not exist."""
         found = self._chunks.get(chunk)
         return None if found is None else found.head
 
     async def delete(self, chunks: list[str]) -> int:
-        """Forget frames; returns how many of them were here."""
+        """Delete frames; return the number of those that existed."""
         return sum(self._chunks.pop(chunk, None) is not None for chunk in chunks)
 
     async def chunks(self) -> list[str]:
@@ -108,7 +108,7 @@ class FrameStore:
         return list(self._chunks)
 
     async def nbytes(self) -> int:
-        """Return the number of bytes of all chunks."""
+        """Return the total size of all chunks in bytes."""
         return sum(chunk.head.nbytes for chunk in self._chunks.values())
 
     async def publish(self, policy_id: str, number: int, crc: int, frame: np.ndarray) -> None:
@@ -121,7 +121,7 @@ class FrameStore:
         return None if newest is None else newest.number
 
     async def fetch(self, policy_id: str, newer_than: int, wait_s: float) -> Version | None:
-        """Return the newest version of a policy unless it has this number; waits up to ``wait_s`` for one."""
+        """Return the newest version of a policy unless it has this number; wait up to ``wait_s`` for another one."""
         board = self._boards[policy_id]
         if board.newer_than(newer_than) is None and wait_s:
             with contextlib.suppress(asyncio.TimeoutError):
@@ -129,7 +129,7 @@ class FrameStore:
         return board.newer_than(newer_than)
 
     async def socket_path(self) -> str | None:
-        """Return the path of the socket, at which the store listens from now on; ``None`` where there is none."""
+        """Start listening on the socket and return its path; ``None`` if there is none."""
         if self._path is not None:
             self._server = self._server or asyncio.ensure_future(serve(self._path, self._answer))
             await self._server
@@ -154,12 +154,12 @@ def start_store(namespace: str, folder: str | None = None, **options: Any) -> ob
     """Start the store of a run and return its handle; it ends with this process.
 
     Args:
-        namespace: the name of the run.
-        folder: of the run, which only its user may enter; processes on the node of the store talk to it there.
-        options: of the actor, such as ``scheduling_strategy``.
+        namespace: Namespace of the run.
+        folder: Folder of the run, accessible only to its user; processes on the store's node use a socket in it.
+        options: Options of the actor, such as ``scheduling_strategy``.
     """
     own = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": _MANY}
-    # Notes on each of so many short calls would cost more than the calls bring to a dashboard.
+    # Recording each of these short calls for a dashboard would cost too much.
     own |= {"enable_task_events": False, **options}
     actor = require_ray().remote(FrameStore).options(name=STORE, namespace=namespace, **own)
     store = actor.remote(folder)
@@ -168,18 +168,18 @@ def start_store(namespace: str, folder: str | None = None, **options: Any) -> ob
 
 
 def stop_store(store: Any) -> None:
-    """End the store; its frames are freed."""
+    """End the store and free its frames."""
     require_ray().kill(store)
 
 
 class StoreClient:
-    """Calls of the store of a run, each answered before it returns. While Ray restarts the store, they wait.
+    """Synchronous calls of the store of a run. They block while Ray restarts the store.
 
     Args:
-        namespace: the name of the run.
+        namespace: Namespace of the run.
 
     Raises:
-        StorageError: there is no such store.
+        StorageError: The store does not exist.
     """
 
     def __init__(self, namespace: str) -> None:
@@ -195,8 +195,8 @@ class StoreClient:
         """Call a method of :class:`FrameStore`.
 
         Raises:
-            StorageFull: the object store has no space.
-            StorageError: there is no answer.
+            StorageFull: The object store has no space.
+            StorageError: There is no answer.
         """
         with self._errors():
             found = self._by_socket(method, args).result(_CALL_S)
@@ -205,7 +205,7 @@ class StoreClient:
             return self._ray.get(getattr(self._store, method).remote(*args), timeout=_CALL_S)
 
     def begin(self, method: str, *args: object) -> Future[Any]:
-        """Call a method and return its answer to be, from which :meth:`result` takes it."""
+        """Call a method and return a future of its answer for :meth:`result`."""
         answer: Future[Any] = Future()
 
         def take(done: Future[Answer]) -> None:
@@ -215,7 +215,7 @@ class StoreClient:
                 return
             try:
                 by_actor: Future[Any] = getattr(self._store, method).remote(*args).future()
-            except Exception as error:  # noqa: BLE001 - what Ray says when it has ended is for the one that waits
+            except Exception as error:  # noqa: BLE001 - Ray's error after its end goes to the waiting caller
                 answer.set_exception(error)
                 return
             by_actor.add_done_callback(lambda done: _pass_on(done, answer))
@@ -224,7 +224,7 @@ class StoreClient:
         return answer
 
     def _by_socket(self, method: str, args: tuple[Any, ...]) -> Future[Answer]:
-        """Call a method through the socket, if it takes this."""
+        """Call a method through the socket, if the socket accepts it."""
         frame = args[-1] if args and isinstance(args[-1], np.ndarray) else None
         if method in _BY_SOCKET and frame is None:
             return self._socket.begin(method, args)
@@ -235,7 +235,7 @@ class StoreClient:
         return refused
 
     def result(self, answer: Future[_T]) -> _T:
-        """Return an answer that is there. Raises as :meth:`call`."""
+        """Return a completed answer. Raises like :meth:`call`."""
         with self._errors():
             return answer.result(0.0)
 
@@ -249,10 +249,10 @@ class StoreClient:
             raise StorageError(f"{self._place} does not answer: {error}") from error
 
     def frame(self, held: Held | None, what: str) -> memoryview:
-        """Return a frame as it lies in memory, which may be shared.
+        """Return a frame in its memory, which may be shared.
 
         Raises:
-            ChunkMissing: it is not there, or no more.
+            ChunkMissing: The frame does not exist, or no longer.
         """
         if held is None:
             raise ChunkMissing(f"there is no {what}")
@@ -269,11 +269,11 @@ _sockets_lock = threading.Lock()
 
 
 def _socket_of(namespace: str, ray: Any, store: Any) -> StoreSocket:
-    """Return the connection of this process to a store; it lasts as long as the store."""
+    """Return the connection of this process to a store, which persists for the lifetime of the store."""
 
     def find() -> str | None:
         # Waits while Ray restarts the store.
-        # Whatever Ray says, the actor is there for all calls, and says it again.
+        # Ray's errors are ignored: the actor exists for all calls and reports them again.
         with contextlib.suppress(Exception):
             path: str | None = ray.get(store.socket_path.remote()) if ray.is_initialized() else None
             return path
@@ -285,7 +285,7 @@ def _socket_of(namespace: str, ray: Any, store: Any) -> StoreSocket:
 
 
 def _found(answer: tuple[Any, Frame]) -> object:
-    """Return what a method of :class:`FrameStore` returned, from its answer through the socket."""
+    """Return the result of a method of :class:`FrameStore`, from its answer through the socket."""
     value, frame = answer
     if not len(frame):
         return value

@@ -1,9 +1,9 @@
-"""How processes on the node of the store talk to it: through a Unix socket in the folder of the run.
+"""Fast path to the store for processes on its node: a Unix socket in the folder of the run.
 
-A call of an actor passes through several threads of Ray on both sides and costs 2 to 3 ms of CPU; one through the
-socket costs 0.1 ms where nothing else runs, and a run on one node brings a third more transitions. The socket carries
-what is small, in both directions as two sizes, a JSON text, and a frame behind it. A call that it does not answer goes
-to the actor: from another node, with a large frame, after a loss.
+An actor call passes through several threads of Ray on both sides and costs 2 to 3 ms of CPU; a call through the socket
+costs 0.1 ms on an idle machine, and a run on one node collects a third more transitions. The socket transfers small
+messages: two sizes, a JSON text, and a frame, in both directions. Calls that the socket does not answer go to the
+actor: from another node, with a large frame, or after a loss.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any, TypeAlias
 
 Frame: TypeAlias = bytes | memoryview
 Answer: TypeAlias = tuple[Any, Frame] | None
-"""What JSON can hold, and a frame, which may be empty; ``None``: the actor must be asked."""
+"""JSON value and a frame, which may be empty; ``None``: call the actor instead."""
 Answerer: TypeAlias = Callable[[str, list[Any], bytes], Awaitable[Answer]]
 
 _SIZES = struct.Struct("<II")
-# How long a store that does not read may keep a caller.
+# Seconds that an unresponsive store may block a caller.
 _SEND_S = 5
 _PAUSE_S = 0.1
 
@@ -35,8 +35,8 @@ async def serve(path: str, answer: Answerer) -> asyncio.Server:
     """Listen in this event loop.
 
     Args:
-        path: of the socket; its folder says who may connect.
-        answer: called with the name of a method, its arguments and the frame; where it raises, so will the actor.
+        path: Path of the socket; the permissions of its folder determine who may connect.
+        answer: Called with method name, arguments and frame; if it raises, the actor will raise the same error.
     """
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,10 +63,10 @@ async def serve(path: str, answer: Answerer) -> asyncio.Server:
 
 
 class StoreSocket:
-    """The connection of a caller. It is made, and after a loss made again, in a thread of its own.
+    """Connection of a caller, opened and, after a loss, reopened in a separate thread.
 
     Args:
-        find: returns the path of the socket, or ``None`` where there is none (any more); it may block.
+        find: Returns the path of the socket, or ``None`` if there is none (any more); may block.
     """
 
     def __init__(self, find: Callable[[], str | None]) -> None:
@@ -78,12 +78,12 @@ class StoreSocket:
         threading.Thread(target=self._run, name="store-socket", daemon=True).start()
 
     def begin(self, method: str, args: Sequence[Any], frame: Frame = b"") -> Future[Answer]:
-        """Call a method and return its answer to be, which is ``None`` without a connection, or when that is lost.
+        """Call a method and return a future of its answer, which is ``None`` without a connection, or if that is lost.
 
         Args:
-            method: name.
-            args: what JSON can hold.
-            frame: bytes.
+            method: Name of the method.
+            args: JSON values.
+            frame: Bytes to send.
         """
         answer: Future[Answer] = Future()
         with self._lock:

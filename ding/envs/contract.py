@@ -1,18 +1,18 @@
-"""The contract of an env: which forms of an observation, a reward and an info are accepted, and what they become.
+"""Contract of an env: the accepted forms of observations, rewards and infos, and their conversion.
 
 =============  ====================================================================================================
-what           accepted forms
+value          accepted forms
 =============  ====================================================================================================
-observation    what its space describes. A part that is an array may come as a list or tuple of numbers, a tensor, or
-               of another dtype that converts within its kind; its shape is that of the space. A whole number of a
-               ``Discrete`` may be any number or array of one. The keys of a ``Dict`` and the parts of a ``Tuple``
+observation    an element of the observation space. An array part may be a list or tuple of numbers, a tensor, or
+               have another dtype that converts within its kind; its shape is that of the space. An element of a
+               ``Discrete`` may be any integer or array of one. The keys of a ``Dict`` and the parts of a ``Tuple``
                (tuple or list) are those of the space.
-reward         a number: of Python, of numpy, or a list, array or tensor that holds one. Only a ``BaseEnv`` may give
-               several: in the shape of its ``reward_space``, or of a game a row of that shape for each player.
-info           a dict, of a game one per player; ``None`` is an empty one.
+reward         a Python or NumPy number, or a list, array or tensor with one number. Only a ``BaseEnv`` may return
+               several: in the shape of its ``reward_space``, or for a game one row of that shape per player.
+info           a dict, for a game one per player; ``None`` counts as an empty dict.
 =============  ====================================================================================================
 
-It is the same for all env managers. Anything else raises a :class:`DataProblem`, to which managers add the env.
+All env managers share this contract. Other values raise a :class:`DataProblem`, to which managers add the env.
 """
 
 import reprlib
@@ -30,21 +30,21 @@ T = TypeVar("T")
 
 AnySpace: TypeAlias = gymnasium.Space[Any]
 Obs: TypeAlias = Any
-"""An observation, in whatever form."""
+"""Observation in any form."""
 ReadObs: TypeAlias = Callable[[Any], Any]
-"""An observation as an env gave it -> as its space describes it."""
+"""Function from an observation of an env to the form that its space describes."""
 
 _NUMBERS = (int, float, np.number, np.bool_)
 _FIXED = frozenset(
     [int, float, bool, str, type(None), np.bool_, np.float32, np.float64, np.int64, np.int32, np.uint8, np.int8]
-)  # never change, so that a reference is as good as a copy
+)  # immutable, so no copy is needed
 
 
 class DataProblem(ValueError):
-    """An env returned what is outside of the contract.
+    """An env returned a value outside of the contract.
 
     Attributes:
-        env_id: which env of a manager, where the text was made by somebody who knows.
+        env_id: Id of the env within its manager, if the raiser knows it.
     """
 
     def __init__(self, text: "str | DataProblem", env_id: int | None = None) -> None:
@@ -56,14 +56,14 @@ class DataProblem(ValueError):
 
 
 def obs_reader(space: AnySpace | None, strict: bool = True) -> ReadObs:
-    """Return what brings the observations of an env into the form of their space.
+    """Return a function that converts observations of an env to the form of their space.
 
-    Arrays are handed on without a copy where they have that form already.
+    Arrays that already have that form are passed on without a copy.
 
     Args:
-        space: of the observations.
-        strict: whether an observation must be one of the space. If not, what does not fit stays as it is: the first
-            observation of a :class:`~ding.envs.BaseEnv` says more about its form than its space does.
+        space: Observation space.
+        strict: Require elements of the space. Otherwise values that do not fit are left unchanged: the first
+            observation of a :class:`~ding.envs.BaseEnv` describes its form better than its space.
     """
     return _reader(space, "", strict)
 
@@ -87,7 +87,7 @@ def _reader(space: AnySpace | None, path: str, strict: bool) -> ReadObs:
 
 
 def is_array_space(space: AnySpace | None) -> TypeGuard[AnySpace]:
-    """Whether the elements of a space are arrays with axes."""
+    """Return whether the elements of a space are arrays with axes."""
     return isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary))
 
 
@@ -126,7 +126,7 @@ def _array_reader(space: AnySpace, path: str, strict: bool) -> ReadObs:
 
 
 def as_array(value: object) -> np.ndarray | None:
-    """The array of a number, list, tensor or array; ``None`` for what has no array form."""
+    """Convert a number, list, tensor or array to an array; ``None`` if that is impossible."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().numpy()
     if isinstance(value, (np.ma.MaskedArray, np.matrix)):
@@ -138,9 +138,9 @@ def as_array(value: object) -> np.ndarray | None:
 
 
 def converted(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray | None:
-    """The array in another dtype; ``None`` where numbers may not survive that.
+    """Convert the array to another dtype; ``None`` if numbers might change.
 
-    Floats take all real numbers, whole numbers only whole ones that they can hold.
+    Floats accept all real numbers, integers only whole numbers in their range.
     """
     kind = array.dtype.kind
     if array.dtype == dtype:
@@ -174,7 +174,7 @@ def _dict_reader(space: spaces.Dict, path: str, strict: bool) -> ReadObs:
 
     def read(obs: Obs) -> object:
         if type(obs) is dict and len(obs) == count:
-            # Dicts of arrays are compared here, and not part by part: this counts in each step of each env.
+            # Compare dicts of arrays here instead of part by part: this runs in each step of each env.
             for key, dtype, shape in arrays:
                 value = obs.get(key)
                 if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape:
@@ -190,7 +190,7 @@ def _dict_reader(space: spaces.Dict, path: str, strict: bool) -> ReadObs:
         given = [key for key in obs if key in readers or not is_ignored_key(key)]
         if set(given) != keys:
             _refuse(f"with the keys {sorted(map(str, obs))}", f"{sorted(map(str, readers))}", path)
-        # What networks get as the env gave it is no part of the space.
+        # Values that networks receive unchanged are not part of the space.
         return {key: readers[key](value) if key in readers else value for key, value in obs.items()}
 
     return read
@@ -214,10 +214,10 @@ def _tuple_reader(space: spaces.Tuple[Any], path: str, strict: bool) -> ReadObs:
 
 
 def scalar(reward: object) -> float:
-    """A reward of one number as a float.
+    """Convert a reward of one number to a float.
 
     Raises:
-        DataProblem: it is something else.
+        DataProblem: The reward has another form.
     """
     if isinstance(reward, float):
         return reward
@@ -228,30 +228,30 @@ def scalar(reward: object) -> float:
 
 
 def reward_array(reward: object) -> np.ndarray:
-    """A reward as an array.
+    """Convert a reward to an array.
 
     Raises:
-        DataProblem: it does not consist of numbers.
+        DataProblem: The reward does not consist of numbers.
     """
     array = as_array(reward)
-    if array is None or array.dtype.kind not in "fiub":  # an int of more than 64 bits is an object for numpy
+    if array is None or array.dtype.kind not in "fiub":  # NumPy treats an int of more than 64 bits as an object
         raise DataProblem(f"reward {reprlib.repr(reward)}, expected a number")
     return array
 
 
 def fits_reward_space(shape: tuple[int, ...], expected: tuple[int, ...] | None, is_own: bool) -> bool:
-    """Whether an env may give a reward of several numbers of this shape: as declared, or a row per player.
+    """Return whether a reward of several numbers may have this shape: as declared, or one row per player.
 
     Args:
-        shape: of the reward.
-        expected: of ``env.reward_space``, ``None`` where that says nothing.
-        is_own: whether the env is a ``BaseEnv`` of somebody, which may be a game.
+        shape: Shape of the reward.
+        expected: Shape of ``env.reward_space``; ``None`` if it is undefined.
+        is_own: Whether the env is a ``BaseEnv``, which may be a game.
     """
     return expected is None or shape == expected or (is_own and shape[1:] == expected)
 
 
 def reward_misfit(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
-    """The sentence for a reward of another shape than ``env.reward_space`` has."""
+    """Return the message for a reward whose shape differs from ``env.reward_space``."""
     return f"reward of shape {shape}, expected {expected} as in env.reward_space"
 
 
@@ -259,12 +259,12 @@ def reward_misfit(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
 
 
 def check_end(terminated: object, truncated: object) -> None:
-    """Refuse what ends an episode by being there, such as the dict of flags by agent of another API.
+    """Reject truthy values that are not flags, such as the dict of flags by agent of another API.
 
-    Managers call this where one of the two is true.
+    Managers call this if one of the two is true.
 
     Raises:
-        DataProblem: one is neither a bool nor a number, alone or in an array.
+        DataProblem: A value is neither a bool nor a number, alone or in an array.
     """
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if flag is not None and not isinstance(flag, _NUMBERS):
@@ -273,14 +273,14 @@ def check_end(terminated: object, truncated: object) -> None:
                 raise DataProblem(f"{name} {reprlib.repr(flag)}, expected True or False")
 
 
-# Infos, and what is kept
+# Infos and copies
 
 
 def own_info(info: object) -> Any:
-    """A copy of an info that the env may fill again: a dict, ``{}`` for ``None``; of a game a list of them.
+    """Copy an info that the env may modify: a dict, ``{}`` for ``None``; for a game a list of dicts.
 
     Raises:
-        DataProblem: it is something else.
+        DataProblem: The info has another form.
     """
     if info is None:
         return {}
@@ -292,9 +292,9 @@ def own_info(info: object) -> Any:
 
 
 def copied(value: T) -> T:
-    """A copy of the arrays and tensors in a value, and of the dicts, lists and tuples that hold them.
+    """Copy the arrays and tensors in a value, and the dicts, lists and tuples that contain them.
 
-    Envs fill them again; other objects are not copied.
+    Envs may overwrite these; other objects are not copied.
     """
     copy: T = map_nested(_copied_leaf, value)
     return copy

@@ -1,9 +1,9 @@
-"""A small game of two: who gathers more coins on a grid.
+"""Small two-player game: collect more coins on a grid than the opponent.
 
-A coin lies on a square grid. Both players move at the same time; they may share a cell. Who is on the cell of the coin
-alone takes it; if both are, nobody does. In both cases a new coin appears on a free cell. After a fixed number of steps
-the player with more coins wins. A coin pays 1 to who takes it and -1 to the other, so the game is zero-sum, and it is
-the same seen from either side.
+A coin is on a square grid. Both players move simultaneously and may share a cell. A player that is alone on the coin's
+cell takes the coin; if both are there, neither does. In both cases a new coin appears on a free cell. After a fixed
+number of steps the player with more coins wins. A coin pays 1 to the player who takes it and -1 to the other, so the
+game is zero-sum and symmetric.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -18,30 +18,31 @@ from ding.envs.contract import Obs
 from ding.envs.env.base_env import BaseEnv, copy_cfg
 from ding.utils import ENV_REGISTRY, did_you_mean
 
-# stay, and one cell along an axis.
+# Stay, or move one cell along an axis.
 _MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
-# How often a scripted opponent goes towards the coin; else it moves at random.
+# Probability that a scripted opponent moves towards the coin; otherwise it moves at random.
 _OPPONENTS = {"RANDOM": 0.0, "RULE_BASED": 0.5, "GREEDY": 1.0}
 
 
 @ENV_REGISTRY.register("duel")
 class DuelEnv(BaseEnv):
-    """The coin game, with two players from outside or with one and a scripted opponent.
+    """Coin game for two external players, or for one player against a scripted opponent.
 
-    With two players, observations are float32 ``(2, 8)`` (a row per player), actions are two integers below 5, rewards
-    are float32 ``(2,)``, and ``info`` is a list of one dict per player, with ``eval_episode_return`` (the player's lead
-    in coins) at the end. With an opponent, it is an env of player 0 alone: ``(8,)``, one action, ``(1,)``, one dict.
+    With two players, observations are float32 ``(2, 8)`` (one row per player), actions are two integers below 5,
+    rewards are float32 ``(2,)``, and ``info`` is a list of one dict per player, with ``eval_episode_return`` (the
+    player's lead in coins)
+    at the end. With an opponent, the env has the single player 0: ``(8,)``, one action, ``(1,)``, one dict.
 
-    A player sees, as fractions of the size of the grid, the ways to the coin from his cell and from the other's and his
-    cell, and then his lead (over ten) and the part of the steps that is left.
+    The observation of a player contains, as fractions of the grid size, the offsets from the own and the other's cell
+    to the coin and the own cell, followed by the own lead (divided by ten) and the fraction of the remaining steps.
 
     Args:
-        cfg: ``size`` (cells along an axis, at least 2, default 5), ``steps`` (of a game, default 30), and
-            ``eval_opponent``: ``None`` for two players, or ``'RANDOM'``, ``'RULE_BASED'`` (goes towards the coin half
+        cfg: ``size`` (cells along an axis, at least 2, default 5), ``steps`` (length of a game, default 30), and
+            ``eval_opponent``: ``None`` for two players, or ``'RANDOM'``, ``'RULE_BASED'`` (moves towards the coin half
             of the time) or ``'GREEDY'`` (always).
 
     Raises:
-        ValueError: a value that is not allowed.
+        ValueError: A value is invalid.
     """
 
     def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
@@ -54,7 +55,7 @@ class DuelEnv(BaseEnv):
             hint = did_you_mean(str(self._opponent), _OPPONENTS)
             raise ValueError(f"env.eval_opponent must be one of {list(_OPPONENTS)}, found {self._opponent!r}.{hint}")
         self._players = 1 if self._opponent else 2
-        # Of one player, as the network of a player sees them.
+        # Spaces of one player, from the view of its network.
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (8,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(len(_MOVES))
         self.reward_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
@@ -68,7 +69,7 @@ class DuelEnv(BaseEnv):
 
     @staticmethod
     def create_collector_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
-        """As of every env, without ``eval_opponent``: collectors bring both players."""
+        """Return one config per collector env, without ``eval_opponent``: collectors provide both players."""
         return copy_cfg(cfg, "collector_env_num", eval_opponent=None)
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
@@ -77,7 +78,7 @@ class DuelEnv(BaseEnv):
         self._rng = np.random.default_rng(seed)
 
     def reset(self, **kwargs: Any) -> Obs:
-        """Both players and the coin on random cells; returns the first observation."""
+        """Place both players and the coin on random cells; return the first observation."""
         if self._seed is not None and not self._dynamic_seed:
             self._rng = np.random.default_rng(self._seed)
         self._cells = self._rng.integers(self._size, size=(2, 2))
@@ -89,7 +90,7 @@ class DuelEnv(BaseEnv):
         """Move both players.
 
         Raises:
-            ValueError: not one action per player, or one that does not exist.
+            ValueError: There is not one action per player, or an action does not exist.
         """
         moves = np.asarray(action).reshape(-1)
         if len(moves) != self._players or not np.isin(moves, np.arange(len(_MOVES))).all():
@@ -116,7 +117,7 @@ class DuelEnv(BaseEnv):
         return BaseEnvTimestep(self._obs(), reward, done, infos)  # type: ignore[arg-type]
 
     def _place_coin(self) -> None:
-        """On a cell where nobody stands."""
+        """Place the coin on a cell without a player."""
         cells = self._rng.permutation(self._size**2)[:3]
         occupied = self._cells @ np.array([self._size, 1])
         free = cells[~np.isin(cells, occupied)][0]
@@ -139,11 +140,11 @@ class DuelEnv(BaseEnv):
         return np.array(rows[0] if self._players == 1 else rows, dtype=np.float32)
 
     def random_action(self) -> np.ndarray:
-        """A random action per player, int64 ``(2,)`` or, with an opponent, ``(1,)``."""
+        """Return a random action per player, int64 ``(2,)`` or, with an opponent, ``(1,)``."""
         return self._rng.integers(len(_MOVES), size=self._players)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; the env holds no resources."""
 
     def __repr__(self) -> str:
         against = f", against {self._opponent}" if self._opponent else ""

@@ -1,4 +1,4 @@
-"""A registered gymnasium env in one call."""
+"""Constructor of a registered Gymnasium env."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,12 @@ from ding.envs.env.making import make_gym_env
 
 
 def env(cfg: Mapping[str, Any], seed_api: bool = True, caller: str = "collector", **kwargs: Any) -> DingEnvWrapper:
-    """A :class:`DingEnvWrapper` around the env of ``cfg.env_id``.
+    """Create a :class:`DingEnvWrapper` around the env of ``cfg.env_id``.
 
     Args:
-        cfg: config with ``env_id`` and the keys of :class:`DingEnvWrapper`.
-        seed_api: whether seeds reach the env.
+        cfg: Config with ``env_id`` and the keys of :class:`DingEnvWrapper`.
+        seed_api: Pass seeds to the env.
         caller: ``collector`` or ``evaluator``.
-        kwargs: for the construction of the env.
+        kwargs: Constructor arguments of the env.
     """
     return DingEnvWrapper(make_gym_env(cfg["env_id"], **kwargs), cfg, seed_api, caller)

@@ -1,4 +1,4 @@
-"""What Gymnasium's envs take and return, for annotations, and readings of it."""
+"""Types of Gymnasium envs for annotations, and helpers that read them."""
 
 from typing import Any, cast
 
@@ -17,10 +17,10 @@ def box_of(env: AnyEnv, wrapper: object) -> gymnasium.spaces.Box:
     """Return the observation space of an env whose observations are arrays.
 
     Raises:
-        EnvConfigError: They are not; it names ``wrapper``, which needs that.
+        EnvConfigError: The observations are not arrays; the message names ``wrapper``, which requires them.
     """
     space = env.observation_space
-    if not hasattr(space, "low"):  # a Box, also one of old gym
+    if not hasattr(space, "low"):  # a Box, also of old gym
         name = type(wrapper).__name__
         raise EnvConfigError(f"env.env_wrapper: {name} needs observations of one array (a Box), but they are {space}")
     return cast(gymnasium.spaces.Box, space)

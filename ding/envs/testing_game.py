@@ -1,4 +1,4 @@
-"""The counting env for several players, for tests of battle workers."""
+"""Counting env with several players, for tests of battle workers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from ding.envs.testing import CountingEnv
 
 
 class CountingGame(CountingEnv):
-    """The counting env for several players: player ``p`` sees ``[100 * p + e, t]``, and is paid ``t`` if ``p`` is even,
-    else ``-t``. Observations ``(n, 2)`` and rewards ``(n, 1)`` have a row per player, an action is a list with one per
-    player, and the info is a list of one dict per player. The spaces are those of one player.
+    """Counting env with several players: player ``p`` observes ``[100 * p + e, t]``, with reward ``t`` if ``p`` is
+    even, else ``-t``. Observations ``(n, 2)`` and rewards ``(n, 1)`` have one row per player, an action is a list with
+    one entry per player, and the info is a list of one dict per player. The spaces are those of one player.
 
     Args:
-        cfg: the fields of :class:`~ding.envs.testing.CountingSettings` and ``num_players`` (default 2).
+        cfg: Fields of :class:`~ding.envs.testing.CountingSettings`, and ``num_players`` (default 2).
     """
 
     def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
@@ -32,7 +32,7 @@ class CountingGame(CountingEnv):
         """Count one step.
 
         Raises:
-            ValueError: not one action per player.
+            ValueError: There is not one action per player.
         """
         if len(action) != len(self._signs):
             raise ValueError(f"expected {len(self._signs)} actions, found {action!r}")

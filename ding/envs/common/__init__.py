@@ -1,4 +1,4 @@
-"""What envs share: descriptions of their elements and small functions."""
+"""Shared parts of envs: descriptions of their elements, and helper functions."""
 
 from ding.utils.exports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Descriptions of one element of an env: an observation, an action or a reward."""
+"""Descriptions of an element of an env: an observation, an action or a reward."""
 
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ class EnvElementInfo(NamedTuple):
     """Shape and value range of an element.
 
     Attributes:
-        shape: shape, or a nest of shapes.
-        value: ``{'min': ..., 'max': ..., 'dtype': ...}``, or a nest of them.
+        shape: Shape, or nested shapes.
+        value: ``{'min': ..., 'max': ..., 'dtype': ...}``, or nested dicts of this form.
     """
 
     shape: Any
@@ -17,22 +17,22 @@ class EnvElementInfo(NamedTuple):
 
 
 class IEnvElement(ABC):
-    """What every description of an element offers."""
+    """Interface of element descriptions."""
 
     @abstractmethod
     def __repr__(self) -> str:
-        """One line about the element."""
+        """Return a one-line description."""
 
     @property
     @abstractmethod
     def info(self) -> object:
-        """Its :class:`EnvElementInfo`."""
+        """Return the :class:`EnvElementInfo`."""
 
 
 class EnvElement(IEnvElement):
-    """An element whose subclass fills ``_shape``, ``_value`` and the rest in ``_init``.
+    """Element whose subclass sets ``_shape``, ``_value`` and other fields in ``_init``.
 
-    One object per class: descriptions hold no state of an env.
+    There is one object per class: descriptions hold no state of an env.
     """
 
     _instance: "EnvElement | None" = None
@@ -53,7 +53,7 @@ class EnvElement(IEnvElement):
 
     @abstractmethod
     def _init(self, *args: Any, **kwargs: Any) -> None:
-        """Fill in the description."""
+        """Set the fields of the description."""
 
     def _check(self) -> None:
         missing = [name for name in ("_shape", "_value") if not hasattr(self, name)]
@@ -65,9 +65,9 @@ class EnvElement(IEnvElement):
 
     @abstractmethod
     def _details(self) -> str:
-        """What sets this element apart."""
+        """Return the details that distinguish this element."""
 
     @property
     def info(self) -> EnvElementInfo:
-        """Shape and value range."""
+        """Return shape and value range."""
         return EnvElementInfo(shape=self._shape, value=self._value)

@@ -1,4 +1,4 @@
-"""Elements at work: what turns raw data of an env into observations, actions and rewards."""
+"""Elements that convert raw data of an env to observations, actions and rewards."""
 
 from abc import abstractmethod
 from typing import Any
@@ -8,19 +8,19 @@ from ding.envs.contract import Obs
 
 
 class IEnvElementRunner(IEnvElement):
-    """An element that also works on the data of an env."""
+    """Element that also processes data of an env."""
 
     @abstractmethod
     def get(self, engine: Any) -> Obs:
-        """The element as the policy sees it."""
+        """Return the element in the form for the policy."""
 
     @abstractmethod
     def reset(self, *args: Any, **kwargs: Any) -> None:
-        """Prepare for a new episode."""
+        """Prepare a new episode."""
 
 
 class EnvElementRunner(IEnvElementRunner):
-    """A runner around a description ``_core``, which the subclass makes in ``_init``."""
+    """Runner around a description ``_core``, which the subclass creates in ``_init``."""
 
     _core: EnvElement
 
@@ -31,12 +31,12 @@ class EnvElementRunner(IEnvElementRunner):
 
     @abstractmethod
     def _init(self, *args: Any, **kwargs: Any) -> None:
-        """Make ``_core`` and what the runner needs."""
+        """Create ``_core`` and other fields of the runner."""
 
     def __repr__(self) -> str:
         return repr(self._core)
 
     @property
     def info(self) -> EnvElementInfo:
-        """Info of the description."""
+        """Return the info of the description."""
         return self._core.info

@@ -1,4 +1,4 @@
-"""The parts of an action space, and how each turns actions of a policy into those of an env; see :mod:`.actions`."""
+"""Parts of an action space, and their conversion from the policy's form to the env's; see :mod:`.actions`."""
 
 import math
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from ding.utils.nested import map_leaves, map_nested
 
 
 class DiscretePart:
-    """Ints from 0 on to those of a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``.
+    """Maps ints counted from 0 to those of a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``.
 
     Attributes:
-        space: the part of the env's space.
-        counts: int64 ``[size]``, the number of actions of each entry.
-        start: int64 ``[size]``, the smallest action of each entry.
+        space: Part of the env's space.
+        counts: int64 ``[size]``, number of actions of each entry.
+        start: int64 ``[size]``, smallest action of each entry.
 
     Args:
-        maps: ``False``: actions count as in the env already.
+        maps: ``False``: actions are already numbered as in the env.
     """
 
     is_out_of_reach = False
@@ -47,7 +47,7 @@ class DiscretePart:
 
     @property
     def given(self) -> AnySpace:
-        """The space of the policy's form, which has the shape of the env's."""
+        """Space of the policy's form, in the shape of the env's."""
         if self._shift is None:
             return self.space
         if self._single:
@@ -58,7 +58,7 @@ class DiscretePart:
         """Return one action of the env: an int, or an array of the space's shape.
 
         Raises:
-            TypeError: another number of ints.
+            TypeError: The number of ints differs.
         """
         if self._single:
             return as_index(action) + self._first
@@ -87,22 +87,22 @@ class DiscretePart:
         return actions.reshape(-1, *(self.space.shape or ()))
 
     def holds(self, actions: np.ndarray) -> np.ndarray:
-        """Return which of N actions of the env lie in the space, bool ``[N]``."""
+        """Return which of N actions of the env are in the space, bool ``[N]``."""
         values = actions.reshape(len(actions), -1)
         result: np.ndarray = np.all((values >= self.start) & (values < self.start + self.counts), axis=1)
         return result
 
 
 class BoxPart:
-    """Vectors to a ``Box``: scaled from [-1, 1] to its bounds, or only clipped to them; integers are rounded.
+    """Maps vectors to a ``Box``: scaled from [-1, 1] to its bounds, or only clipped to them; integers are rounded.
 
     Attributes:
-        space: the part of the env's space.
-        size: entries of a vector.
-        scaled: whether the vector lies in [-1, 1].
+        space: Part of the env's space.
+        size: Number of entries of a vector.
+        scaled: Whether the vector is in [-1, 1].
 
     Args:
-        maps: ``False``: nothing is clipped.
+        maps: ``False``: no clipping.
     """
 
     def __init__(self, space: spaces.Box, scaled: bool, maps: bool = True) -> None:
@@ -115,19 +115,19 @@ class BoxPart:
 
     @property
     def is_out_of_reach(self) -> bool:
-        """Whether vectors in [-1, 1] leave a part of the space out."""
+        """Whether vectors in [-1, 1] do not cover the space."""
         return not self.scaled and bool((self._low < -1.0).any() or (self._high > 1.0).any())
 
     @property
     def given(self) -> AnySpace:
-        """The space of the policy's form, which has the shape of the env's."""
+        """Space of the policy's form, in the shape of the env's."""
         if not self.scaled:
             return self.space
         return spaces.Box(-1.0, 1.0, self.space.shape, np.float32)
 
     @property
     def vector(self) -> spaces.Box:
-        """The space of the policy's form as a vector ``[size]``."""
+        """Space of the policy's form as a vector ``[size]``."""
         if self.scaled:
             return spaces.Box(-1.0, 1.0, (self.size,), np.float32)
         if len(self.space.shape) == 1 and not self._whole:
@@ -139,7 +139,7 @@ class BoxPart:
         """Return one action of the env, ``[*shape]``.
 
         Raises:
-            TypeError: another number of entries.
+            TypeError: The number of entries differs.
         """
         return self._rows(as_array(action), ())
 
@@ -155,27 +155,27 @@ class BoxPart:
             actions = actions.reshape(shape)
         if actions.dtype.kind != "f" or self.scaled:
             actions = actions.astype(np.float32, copy=False)
-        # Not numpy's clip, which takes several times as long for one action.
+        # Faster than numpy.clip by a factor, for a single action.
         if self._half is not None:
             actions = self._low + (np.minimum(np.maximum(actions, -1.0), 1.0) + 1.0) * self._half
-        # After scaling, too: rounding may pass a bound.
+        # Also after scaling: rounding may exceed a bound.
         if self._clips:
             actions = np.minimum(np.maximum(actions, self._low), self._high)
-        # Of a Box without axes numpy makes scalars.
+        # NumPy returns scalars for a Box without axes.
         return np.asarray(np.rint(actions) if self._whole else actions, dtype=self.space.dtype)
 
     def to_policy(self, action: npt.ArrayLike) -> np.ndarray:
         """Return the vector float32 ``[size]`` of an action of the env."""
         actions = np.asarray(action, dtype=self._low.dtype)
         if self._half is not None:
-            # A Box of one value is that value whatever the policy says.
+            # A Box with a single value ignores the policy.
             width = np.where(self._half > 0, self._half, 1.0)
             actions = np.where(self._half > 0, (actions - self._low) / width - 1.0, 0.0)
         return actions.reshape(-1).astype(np.float32)
 
     def tensors_to_env(self, actions: torch.Tensor) -> torch.Tensor:
         """Return :meth:`rows_to_env` of a tensor ``[N, size]``."""
-        # Halves are rounded to the same side as in `rows_to_env`.
+        # Round halves as in `rows_to_env`.
         kind = np.float64 if self._whole else np.float32
         low, high = (torch.from_numpy(bound.astype(kind)) for bound in (self._low, self._high))
         actions = actions.reshape(-1, *self.space.shape)
@@ -186,14 +186,14 @@ class BoxPart:
         return actions.round().to(torch.int64) if self._whole else actions
 
     def holds(self, actions: np.ndarray) -> np.ndarray:
-        """Return which of N actions of the env lie in the space, bool ``[N]``; NaN does not."""
+        """Return which of N actions of the env are in the space, bool ``[N]``; NaN is not."""
         inside = (actions >= self.space.low) & (actions <= self.space.high)
         values: np.ndarray = np.all(inside.reshape(len(actions), -1), axis=1)
         return values
 
 
 class OtherPart:
-    """A space that no network acts in, such as ``Text``: what a policy gives reaches the env as it is."""
+    """Space without a network form, such as ``Text``: actions are passed on unchanged."""
 
     size = 0
     is_out_of_reach = False
@@ -202,11 +202,11 @@ class OtherPart:
         self.space = self.given = space
 
     def to_env(self, action: object) -> object:
-        """Return the action, tensors as arrays."""
+        """Return the action, with tensors as arrays."""
         return plain_action(action)
 
     def rows_to_env(self, column: Any, count: int) -> object:
-        """Return the column, tensors as arrays."""
+        """Return the column, with tensors as arrays."""
         return map_leaves(_array, column)
 
     def tensors_to_env(self, actions: torch.Tensor) -> torch.Tensor:
@@ -218,7 +218,7 @@ class OtherPart:
         return action
 
     def holds(self, actions: Any) -> np.ndarray:
-        """Return that all N actions lie in the space, bool ``[N]``: nothing is looked at."""
+        """Return True for all N actions, bool ``[N]``, without a check."""
         return np.ones(len(actions), np.bool_)
 
 
@@ -229,7 +229,7 @@ def as_index(action: object) -> int:
     """Return a discrete action as an int.
 
     Raises:
-        TypeError: it is no number, or several.
+        TypeError: The action is not a single number.
     """
     if isinstance(action, (int, np.integer)):
         return int(action)
@@ -240,10 +240,10 @@ def as_index(action: object) -> int:
 
 
 def as_array(action: object) -> np.ndarray:
-    """Return a number, a tensor, or a list of them as an array.
+    """Convert a number, a tensor, or a list of them to an array.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: The action has another type.
     """
     if isinstance(action, np.ndarray):
         return action
@@ -261,7 +261,7 @@ def _array(leaf: npt.ArrayLike) -> np.ndarray:
 
 
 def plain_action(action: Any) -> object:
-    """Return an action of an unknown space: single int64 numbers as ints, tensors as arrays, by entry."""
+    """Convert an action of an unknown space: single int64 numbers to ints, tensors to arrays, per entry."""
     if isinstance(action, Mapping):
         return {key: plain_action(value) for key, value in action.items()}
     if isinstance(action, (tuple, list)):
@@ -275,7 +275,7 @@ def plain_action(action: Any) -> object:
 
 
 def from_sample(sample: object) -> object:
-    """Return a sample of an action space as policies put it out: ints become int64 ``(1,)``, by entry."""
+    """Convert a sample of an action space to the form of policies: ints become int64 ``(1,)``, per entry."""
     return map_nested(
         lambda leaf: np.array([leaf], dtype=np.int64) if isinstance(leaf, (int, np.integer)) else leaf, sample
     )

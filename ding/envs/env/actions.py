@@ -1,11 +1,11 @@
-"""How an action of a policy becomes an action of an env: the one place that knows.
+"""Conversion of actions of a policy to actions of an env.
 
-policy's form   what networks put out: a discrete action counts from 0, a continuous one is a vector, several discrete
+policy's form   output of networks: a discrete action counts from 0, a continuous one is a vector, several discrete
                 ones are a vector of ints (or a list with one int each), and a hybrid one is ``{'action_type',
-                'action_args'}``. With ``act_scale`` numbers lie in [-1, 1].
+                'action_args'}``. With ``act_scale`` continuous values are in [-1, 1].
 env's form      an element of the env's action space.
-part            a ``Discrete``, ``MultiDiscrete``, ``MultiBinary`` or ``Box`` of the space, which may be a ``Dict`` or
-                ``Tuple`` of them, also a nested one.
+part            a ``Discrete``, ``MultiDiscrete``, ``MultiBinary`` or ``Box`` of the space, which may be a (nested)
+                ``Dict`` or ``Tuple`` of parts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from ding.utils.names import did_you_mean
 from ding.utils.nested import iter_along, iter_nested, map_nested, with_leaves
 
 ActScale: TypeAlias = "bool | Literal['auto'] | None"
-"""``True``: scale [-1, 1] to the bounds of each Box; ``'auto'``: of each Box that has bounds; else scale nothing."""
+"""``True``: scale [-1, 1] to the bounds of each Box; ``'auto'``: of each bounded Box; otherwise no scaling."""
 
 Kind: TypeAlias = Literal["discrete", "continuous", "hybrid"]
 
@@ -32,29 +32,29 @@ HYBRID_KEYS = ("action_type", "action_args")
 
 
 class ActionSpaceError(ValueError):
-    """An action that is not in the action space of its env."""
+    """The action is not in the action space of its env."""
 
 
 class ActionMapping:
-    """Turns actions of a policy into those of an env, and back.
+    """Converts actions of a policy to those of an env, and back.
 
-    An action has the policy's form, or the structure of the env's space with each part in the policy's form. Numbers
-    out of bounds are clipped.
+    An action has the policy's form, or the structure of the env's space with each part in the policy's form. Values out
+    of bounds are clipped.
 
     Args:
-        space: the env's action space.
-        scale: see :data:`ActScale`.
-        maps: ``False`` for an env that maps actions itself: numbers stay as they are, only their form is converted.
+        space: Action space of the env.
+        scale: See :data:`ActScale`.
+        maps: ``False`` for an env that maps actions itself: values are unchanged, only their form is converted.
 
     Attributes:
-        space: the env's action space.
-        given_space: ``space`` with each part in the policy's form, of the same shape.
-        parts: the parts, in the order of the space.
-        kind: ``discrete``, ``continuous`` or ``hybrid`` (one ``Discrete`` and some ``Box``); ``None`` where no network
-            acts in such a space.
+        space: Action space of the env.
+        given_space: ``space`` with each part in the policy's form, in the same shape.
+        parts: Parts in the order of the space.
+        kind: ``discrete``, ``continuous`` or ``hybrid`` (one ``Discrete`` and some ``Box``); ``None`` if no network
+            supports the space.
 
     Raises:
-        ValueError: ``scale=True`` and a Box without bounds, or another ``scale``.
+        ValueError: ``scale=True`` with an unbounded Box, or ``scale`` is invalid.
     """
 
     def __init__(self, space: AnySpace, scale: ActScale = False, maps: bool = True) -> None:
@@ -64,7 +64,7 @@ class ActionMapping:
         self.space = space
         self._tree = map_nested(lambda leaf: _part_of(leaf, space, scale, maps), tree_of(space))
         self.parts: tuple[Part, ...] = tuple(iter_nested(self._tree))
-        # The part that is the whole space, as in most envs.
+        # The only part of the space, as in most envs.
         self._whole = self._tree if isinstance(self._tree, Part) else None
         self.given_space: AnySpace = _given(self._tree)
         self.kind = self._kind()
@@ -80,15 +80,15 @@ class ActionMapping:
 
     @property
     def passes_ints(self) -> bool:
-        """Whether actions are ints that reach the env unchanged."""
+        """Whether actions are ints that are passed to the env unchanged."""
         return isinstance(self.space, spaces.Discrete) and self.given_space is self.space
 
-    # what networks are made for
+    # spaces for networks
 
     @property
     def policy_space(self) -> AnySpace:
-        """The space of the policy's form: ``Discrete``, ``MultiDiscrete`` or ``Box`` of one axis, or a ``Dict`` of
-        ``action_type`` and ``action_args``; :attr:`given_space` where :attr:`kind` is ``None``.
+        """Space of the policy's form: ``Discrete``, ``MultiDiscrete`` or ``Box`` of one axis, or a ``Dict`` of
+        ``action_type`` and ``action_args``; :attr:`given_space` if :attr:`kind` is ``None``.
         """
         counts = [int(count) for part in self.parts if isinstance(part, DiscretePart) for count in part.counts]
         boxes = [part.vector for part in self.parts if isinstance(part, BoxPart)]
@@ -104,7 +104,7 @@ class ActionMapping:
     @property
     def network_shape(self) -> Any:
         """``action_shape`` of a network: an int, a list of ints, or ``{'action_type_shape', 'action_args_shape'}``;
-        ``None`` where :attr:`kind` is ``None``.
+        ``None`` if :attr:`kind` is ``None``.
         """
         space: Any = self.policy_space
         if self.kind == "discrete":
@@ -119,13 +119,13 @@ class ActionMapping:
     # actions
 
     def to_env(self, action: Any) -> object:
-        """Return one action in the env's form.
+        """Convert one action to the env's form.
 
         Args:
-            action: an int, an array, a tensor, or a dict, tuple or list of them.
+            action: An int, an array, a tensor, or a dict, tuple or list of them.
 
         Raises:
-            TypeError: another type, or another number of entries.
+            TypeError: The type or the number of entries is wrong.
         """
         if self._whole is not None:
             return self._whole.to_env(action)
@@ -133,14 +133,14 @@ class ActionMapping:
         return with_leaves(self._tree, (part.to_env(entry) for part, entry in zip(self.parts, entries)))
 
     def rows_to_env(self, columns: Any, count: int) -> object:
-        """Return N actions in the form of a vector env: an array ``[N, *shape]``, or a dict or tuple of them.
+        """Convert N actions to the form of a vector env: an array ``[N, *shape]``, or a dict or tuple of arrays.
 
         Args:
-            columns: an array or tensor ``[N, ...]``, a dict or tuple of them, or a list with an action per row.
+            columns: An array or tensor ``[N, ...]``, a dict or tuple of them, or a list with one action per row.
             count: N.
 
         Raises:
-            TypeError: another type, or another number of entries.
+            TypeError: The type or the number of entries is wrong.
         """
         if self._whole is not None:
             return self._whole.rows_to_env(columns, count)
@@ -150,10 +150,10 @@ class ActionMapping:
         return with_leaves(self._tree, (part.rows_to_env(entry, count) for part, entry in zip(self.parts, entries)))
 
     def tensors_to_env(self, action: Any) -> object:
-        """Return :meth:`rows_to_env` of tensors in the policy's form, as tensors: for networks that are exported.
+        """Apply :meth:`rows_to_env` to tensors in the policy's form, returning tensors: for exported networks.
 
         Args:
-            action: a tensor ``[N]`` or ``[N, size]``, or for a hybrid a dict of ``action_type`` ``[N]`` and
+            action: A tensor ``[N]`` or ``[N, size]``, or for a hybrid action a dict of ``action_type`` ``[N]`` and
                 ``action_args`` ``[N, size]``.
         """
         entries = self._split(action, lambda one: one if one.ndim > 1 else one.unsqueeze(-1))
@@ -161,8 +161,8 @@ class ActionMapping:
         return with_leaves(self._tree, (part.tensors_to_env(entry) for part, entry in whole))
 
     def to_policy(self, action: Any) -> object:
-        """Return an action of the env in the policy's form: int64 or float32 ``[size]``, or a dict of ``action_type``
-        int64 ``(1,)`` and ``action_args``; where :attr:`kind` is ``None``, with the structure of the env's space.
+        """Convert an action of the env to the policy's form: int64 or float32 ``[size]``, or a dict of ``action_type``
+        int64 ``(1,)`` and ``action_args``; if :attr:`kind` is ``None``, with the structure of the env's space.
         """
         entries = [part.to_policy(entry) for part, entry in zip(self.parts, iter_along(self._tree, action))]
         if self.kind is None:
@@ -174,19 +174,19 @@ class ActionMapping:
         return {"action_type": kind, "action_args": np.concatenate(numbers)}
 
     def check(self, action: object, env: str) -> None:
-        """Raise if an action of the env is not in its space.
+        """Raise an error if an action of the env is not in its space.
 
         Raises:
-            ActionSpaceError: names env, action and space.
+            ActionSpaceError: The message names env, action and space.
         """
         if not self.space.contains(action):
             raise _not_in_space(env, action, self.space)
 
     def check_rows(self, actions: Any, env_ids: npt.ArrayLike, env: str) -> None:
-        """Raise if one of N actions of a vector env, one for each of ``env_ids``, is not in the space.
+        """Raise an error if one of N actions of a vector env, one per entry of ``env_ids``, is not in the space.
 
         Raises:
-            ActionSpaceError: names env, action and space.
+            ActionSpaceError: The message names env, action and space.
         """
         for part, values in zip(self.parts, iter_along(self._tree, actions)):
             inside = part.holds(values)
@@ -194,10 +194,10 @@ class ActionMapping:
                 row = int(inside.argmin())
                 raise _not_in_space(f"env {np.asarray(env_ids)[row]} of {env}", values[row], part.space)
 
-    # from the policy's form to the parts
+    # splitting into parts
 
     def _entries(self, action: Any, sequences: tuple[type, ...], flat: Callable[[Any], Any]) -> list[Any]:
-        """The entry of each part; an action without the structure of the space is split."""
+        """Return the entry of each part; an action without the structure of the space is split."""
         if _has_structure(self._tree, action, sequences):
             return list(iter_along(self._tree, action))
         is_hybrid = isinstance(action, Mapping) and set(action) >= set(HYBRID_KEYS)
@@ -209,7 +209,7 @@ class ActionMapping:
         return self._split(action, flat)
 
     def _split(self, action: Any, flat: Callable[[Any], Any]) -> list[Any]:
-        """The entries of each part, ``[..., size]``, of an action in the policy's form."""
+        """Split an action in the policy's form into the entries of each part, ``[..., size]``."""
         kind, numbers = [flat(action[key]) for key in HYBRID_KEYS] if self.kind == "hybrid" else (None, flat(action))
         entries, taken = [], 0
         for part in self.parts:
@@ -225,7 +225,7 @@ class ActionMapping:
 
 
 def why_not(space: object) -> str:
-    """Return why no network of this library acts in a space, and what would fit; nothing where one does."""
+    """Return why no network of this library supports a space, with alternatives; empty if one does."""
     if not isinstance(space, spaces.Space) or ActionMapping(space).kind is not None:
         return ""
     return (
@@ -254,7 +254,7 @@ def _given(tree: Tree) -> AnySpace:
 
 
 def _has_structure(tree: Tree, action: Any, sequences: tuple[type, ...]) -> bool:
-    """Whether an action has the dicts and tuples of a space; further keys do not matter."""
+    """Return whether an action has the dicts and tuples of a space; additional keys are allowed."""
     if isinstance(tree, dict):
         return isinstance(action, Mapping) and all(
             key in action and _has_structure(one, action[key], sequences) for key, one in tree.items()
@@ -268,7 +268,7 @@ def _has_structure(tree: Tree, action: Any, sequences: tuple[type, ...]) -> bool
 
 
 def _columns_of(rows: Sequence[Any]) -> np.ndarray | dict[Any, Any] | tuple[Any, ...]:
-    """One column per entry, of one dict or tuple per row."""
+    """Convert rows, each a dict or tuple, to one column per entry."""
     first = rows[0]
     if isinstance(first, Mapping):
         return {key: _columns_of([row[key] for row in rows]) for key in first}

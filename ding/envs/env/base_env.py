@@ -1,4 +1,4 @@
-"""The contract of an env, and the helpers that find env classes and per-env configs."""
+"""Base class of envs, and helpers that find env classes and create per-env configs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, MutableMapping
@@ -15,24 +15,24 @@ from ding.utils import ENV_REGISTRY, import_module
 
 
 class EnvConfigError(ConfigError, KeyError, ValueError):
-    """A key of the env config is missing, or names an env that is not there: a branch of `ding.config.errors`.
+    """A key of the env config is missing or names an unknown env; part of the tree of `ding.config.errors`.
 
-    The built-in bases are what DI-engine raises in the same places.
+    The built-in base classes are those that DI-engine raises in the same places.
     """
 
 
 class BaseEnv(gymnasium.Env[Any, Any], ABC):
-    """An environment as the workers see it.
+    """Base class of environments.
 
-    An env is cheap to construct; it may build its simulator at the first :meth:`reset`. It has the attributes
-    ``observation_space``, ``action_space`` and ``reward_space`` at the latest after the first reset.
+    Construction is cheap; an env may create its simulator at the first :meth:`reset`. The attributes
+    ``observation_space``, ``action_space`` and ``reward_space`` are available after the first reset at the latest.
     """
 
     reward_space: gymnasium.Space[Any]
 
     @abstractmethod
     def __init__(self, cfg: Mapping[str, Any]) -> None:
-        """Keep the config; see ``create_collector_env_cfg`` for where it comes from."""
+        """Store the config; see ``create_collector_env_cfg`` for its origin."""
 
     @abstractmethod
     def reset(self, **kwargs: Any) -> Obs:
@@ -40,52 +40,52 @@ class BaseEnv(gymnasium.Env[Any, Any], ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release what the env holds. May be called more than once."""
+        """Release the resources of the env. Repeated calls have no effect."""
 
     @abstractmethod
     def step(self, action: Any) -> Any:
-        """Do one step.
+        """Make one step.
 
         Returns:
             :class:`BaseEnvTimestep`: ``obs`` as from :meth:`reset`, ``reward`` a float32 array ``(1,)``, ``done`` a
-            ``bool`` (terminated or truncated), and ``info``, which holds ``eval_episode_return`` at the end of an
-            episode, ``TimeLimit.truncated=True`` when a time limit ended it, and may hold ``abnormal=True`` when the
-            step is not to be learned from.
+            ``bool`` (terminated or truncated), and ``info``. At the end of an episode ``info`` contains
+            ``eval_episode_return``, and ``TimeLimit.truncated=True`` if a time limit ended it. ``abnormal=True``
+            excludes the step from training.
         """
 
     @abstractmethod
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seed the env: with ``dynamic_seed`` every episode is another one, else every episode starts from ``seed``."""
+        """Seed the env: with ``dynamic_seed`` the episodes differ, otherwise every episode starts from ``seed``."""
 
     @abstractmethod
     def __repr__(self) -> str:
-        """One line about the env."""
+        """Return a one-line description."""
 
     @staticmethod
     def create_collector_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
-        """One config per collector env: copies of ``cfg`` without ``collector_env_num``."""
+        """Return one config per collector env: copies of ``cfg`` without ``collector_env_num``."""
         return copy_cfg(cfg, "collector_env_num")
 
     @staticmethod
     def create_evaluator_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
-        """One config per evaluator env: copies of ``cfg`` without ``evaluator_env_num``."""
+        """Return one config per evaluator env: copies of ``cfg`` without ``evaluator_env_num``."""
         return copy_cfg(cfg, "evaluator_env_num")
 
     def enable_save_replay(self, replay_path: str) -> None:
-        """Save a video of each following episode below ``replay_path``.
+        """Save a video of each following episode in ``replay_path``.
 
         Raises:
-            NotImplementedError: the env cannot.
+            NotImplementedError: The env cannot record videos.
         """
         raise NotImplementedError(f"{type(self).__name__} cannot save replays")
 
     def random_action(self) -> object:
-        """A random action in the form that :meth:`step` takes, ``None`` when the env leaves that to its space."""
+        """Return a random action in the form of :meth:`step`, or ``None`` to sample the action space instead."""
         return None
 
 
 def copy_cfg(cfg: MutableMapping[str, Any], num_key: str, **changes: Any) -> list[Any]:
-    """As many deep copies of ``cfg`` as its ``num_key`` says, without that key and with these changes.
+    """Return ``cfg[num_key]`` deep copies of ``cfg``, without that key and with these changes.
 
     Raises:
         EnvConfigError: ``cfg`` has no ``num_key``.
@@ -103,7 +103,8 @@ def copy_cfg(cfg: MutableMapping[str, Any], num_key: str, **changes: Any) -> lis
 
 
 def get_env_cls(cfg: Mapping[str, Any]) -> type[BaseEnv]:
-    """The env class registered under ``cfg['type']``, after importing ``cfg['import_names']``; else one of the zoo.
+    """Return the env class registered under ``cfg['type']``, after importing ``cfg['import_names']``; or one of the
+    zoo.
 
     Raises:
         EnvConfigError: ``type`` is missing.
@@ -119,12 +120,12 @@ def get_env_cls(cfg: Mapping[str, Any]) -> type[BaseEnv]:
 def get_vec_env_setting(
     cfg: MutableMapping[str, Any], collect: bool = True, eval_: bool = True
 ) -> tuple[type[BaseEnv], list[Any] | None, list[Any] | None]:
-    """What a pipeline needs to make its envs.
+    """Return the env class and the env configs of a pipeline.
 
     Args:
-        cfg: env config with ``type`` and, for envs in modules of their own, ``import_names``.
-        collect: whether to make the collector configs.
-        eval_: whether to make the evaluator configs.
+        cfg: Env config with ``type`` and, for envs in user modules, ``import_names``.
+        collect: Create the collector configs.
+        eval_: Create the evaluator configs.
 
     Returns:
         The env class, one config per collector env or ``None``, one config per evaluator env or ``None``.
@@ -136,7 +137,7 @@ def get_vec_env_setting(
 
 
 def create_model_env(cfg: MutableMapping[str, Any]) -> object:
-    """An env to be used as a model of the world: built from a copy of ``cfg`` without ``import_names`` and ``type``."""
+    """Create an env for use as a world model, from a copy of ``cfg`` without ``import_names`` and ``type``."""
     cfg = deepcopy(cfg)
     import_module(list(cfg.pop("import_names", [])))
     return ENV_REGISTRY.build(cfg.pop("type"), cfg)

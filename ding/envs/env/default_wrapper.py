@@ -1,4 +1,4 @@
-"""The wrapper lists behind the names that ``cfg.env_wrapper`` may have."""
+"""Named wrapper lists for ``cfg.env_wrapper``."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -15,17 +15,17 @@ NAMES = ("default", "mujoco_default", "atari_default", "gym_hybrid_default")
 
 
 def get_default_wrappers(env_wrapper_name: str, env_id: str | None = None, caller: str = "collector") -> list[Any]:
-    """The wrapper configs of a named list, innermost first.
+    """Return the wrapper configs of a named list, innermost first.
 
     Args:
         env_wrapper_name: ``default`` or ``mujoco_default`` (only the evaluation return), ``gym_hybrid_default``, or
             ``atari_default``.
-        env_id: needed by ``atari_default``, which presses FIRE in games that wait for it.
+        env_id: Required by ``atari_default``, which presses FIRE in games that wait for it.
         caller: ``collector`` or ``evaluator``; an Atari evaluator plays whole games with unclipped rewards.
 
     Raises:
-        NotImplementedError: no list of that name.
-        ValueError: another caller, or ``atari_default`` without ``env_id``.
+        NotImplementedError: The name is unknown.
+        ValueError: The caller is unknown, or ``atari_default`` has no ``env_id``.
     """
     if caller not in CALLERS:
         raise ValueError(f"caller must be one of {CALLERS}, not {caller!r}")
@@ -44,13 +44,13 @@ def get_default_wrappers(env_wrapper_name: str, env_id: str | None = None, calle
 
 
 def atari_wrappers(is_train: bool, fire: Sequence[Any], n_frames: int = 4, frame_size: int = 84) -> list[Any]:
-    """The wrappers of an Atari game, innermost first.
+    """Return the wrappers of an Atari game, innermost first.
 
     Args:
-        is_train: whether a lost life ends the episode and rewards are clipped.
-        fire: wrapper that presses FIRE after a reset, if the game waits for it.
-        n_frames: frames in an observation, on a first axis of their own; 1 leaves that axis out.
-        frame_size: height and width of a frame.
+        is_train: End the episode with each lost life, and clip rewards.
+        fire: Wrapper that presses FIRE after a reset, if the game waits for it.
+        n_frames: Number of stacked frames, on a new first axis; 1 adds no axis.
+        frame_size: Height and width of a frame in pixels.
     """
     wrappers: list[Any] = [
         {"type": "noop_reset", "kwargs": {"noop_max": 30}},

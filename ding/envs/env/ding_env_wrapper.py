@@ -1,4 +1,4 @@
-"""``DingEnvWrapper``: any gymnasium env, or env of the old gym API, as a :class:`~ding.envs.BaseEnv`."""
+"""``DingEnvWrapper``: a Gymnasium or old gym env as a :class:`~ding.envs.BaseEnv`."""
 
 import sys
 from collections.abc import Mapping, MutableMapping
@@ -31,27 +31,26 @@ REWARD_FLOOR = -10.0
 
 @ENV_REGISTRY.register("gymnasium")
 class DingEnvWrapper(Configurable, BaseEnv):
-    """An env for the workers around a gymnasium env.
+    """Env for the workers around a Gymnasium env.
 
-    A step ends the episode (``done``) when it terminates or truncates; in the second case the info has
-    ``TimeLimit.truncated=True``. Rewards are float32 ``(1,)``, float observations float32. Actions are those of a
-    policy, which an :class:`~ding.envs.env.actions.ActionMapping` turns into those of the env.
+    A step ends the episode (``done``) if it terminates or truncates; on truncation the info contains
+    ``TimeLimit.truncated=True``. Rewards are float32 ``(1,)``, float observations float32. An
+    :class:`~ding.envs.env.actions.ActionMapping` converts the policy's actions to those of the env.
 
     Args:
-        env: the env, or ``None`` to build one from ``cfg.env_id`` when it is first needed.
-        cfg: ``env_id``; ``env_kwargs`` for its construction; ``env_wrapper``, a list name (see
-            :func:`get_default_wrappers`) or a list of configs and callables; ``act_scale``, whether actions in [-1, 1]
-            are scaled to the bounds of the action space (``'auto'``: where it has bounds; without a value they are not,
-            except in a run whose policy acts in [-1, 1]), else they are clipped to them; ``check_actions``, for how
-            many steps each action is looked up in the action space (``True``: always); ``rew_clip``, whether rewards
-            below -10 are raised to -10; ``shared_norm``, whether ``obs_norm`` and ``reward_norm`` have one set of
-            statistics for all envs of a run.
-        seed_api: whether seeds reach the env at all.
-        caller: ``collector`` or ``evaluator``; a config with ``is_train=False`` makes an evaluator env.
-        is_gymnasium: accepted for compatibility; the API of ``env`` is found out.
+        env: Env to wrap, or ``None`` to create one from ``cfg.env_id`` on first use.
+        cfg: ``env_id``; ``env_kwargs``, its constructor arguments; ``env_wrapper``, a list name (see
+            :func:`get_default_wrappers`) or a list of configs and callables; ``act_scale``, scale actions from [-1, 1]
+            to the bounds of the action space (``'auto'``: if it is bounded; without a value only in a run whose policy
+            acts in [-1, 1]), otherwise actions are clipped to the bounds; ``check_actions``, number of steps in which
+            actions are checked against the action space (``True``: always); ``rew_clip``, raise rewards below -10 to
+            -10; ``shared_norm``, share the statistics of ``obs_norm`` and ``reward_norm`` among all envs of a run.
+        seed_api: Pass seeds to the env.
+        caller: ``collector`` or ``evaluator``; a config with ``is_train=False`` creates an evaluator env.
+        is_gymnasium: Ignored; the API of ``env`` is detected. Accepted for compatibility.
 
     Raises:
-        EnvConfigError: neither ``env`` nor ``cfg.env_id``; no env of that id (a `ValueError`, too).
+        EnvConfigError: Neither ``env`` nor ``cfg.env_id`` is given, or the id is unknown (then also a `ValueError`).
     """
 
     #: Whether ``check_actions`` is among the keys of the config.
@@ -78,7 +77,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
     ) -> None:
         if isinstance(env, Mapping) and cfg is None:
             env, cfg = None, env
-        # Wrapper callables may hold things that cannot be copied, so the config is copied one level deep only.
+        # Wrapper callables may hold objects that cannot be copied, so the config is copied only one level deep.
         self._cfg = EasyDict({**deepcopy(DingEnvWrapper.config), **(cfg or {})})
         self._env_id: str | None = self._cfg.env_id
         if env is None and self._env_id is None:
@@ -108,30 +107,30 @@ class DingEnvWrapper(Configurable, BaseEnv):
         if self._raw_env is not None:
             self._build()
 
-    # what managers ask about the config
+    # queries of managers about the config
 
     @property
     def env_id(self) -> str | None:
-        """Id that the env is made from, ``None`` for an env that was given."""
+        """Id that the env is created from; ``None`` if the env was passed in."""
         return self._env_id if self._builds_env else None
 
     @property
     def env_kwargs(self) -> dict[str, Any]:
-        """Arguments of the construction, also of many envs together."""
+        """Constructor arguments, also for a vector env."""
         limit = {} if self._max_episode_steps is None else {"max_episode_steps": self._max_episode_steps}
         return {**self._cfg.env_kwargs, **limit}
 
     def _made_with(self) -> dict[str, Any]:
-        """Arguments of the construction of a single env."""
+        """Constructor arguments of a single env."""
         kwargs, limit = dict(self._cfg.env_kwargs), self._max_episode_steps
         if limit is not None:
-            # Where wrappers repeat actions, the limit inside counts other steps: it goes only if it is too low.
+            # If wrappers repeat actions, the inner limit counts other steps: it is removed only if it is too low.
             inside = kwargs.get("max_episode_steps") or find_spec(str(self._env_id)).max_episode_steps
             kwargs["max_episode_steps"] = -1 if inside is not None and inside < limit else inside
         return kwargs
 
     def limit_episodes(self, max_episode_steps: int) -> None:
-        """Truncate episodes after so many steps, from the next reset on, unless the config has a limit."""
+        """Truncate episodes after this number of steps, from the next reset on, unless the config has a limit."""
         if self._max_episode_steps is None:
             self._max_episode_steps = max_episode_steps
             if self._env is not None:
@@ -139,14 +138,14 @@ class DingEnvWrapper(Configurable, BaseEnv):
 
     @property
     def wraps_plainly(self) -> bool:
-        """Whether no wrapper but the summing of the return is configured."""
+        """Whether the only configured wrapper, if any, sums the return."""
         wrappers = self._cfg.env_wrapper
         names = [item.get("type") if isinstance(item, Mapping) else item for item in wrappers]
         return wrappers in ("default", "mujoco_default") or names in ([], ["eval_episode_return"])
 
     @property
     def gym_env(self) -> gymnasium.Env[Any, Any]:
-        """The gymnasium env with its wrappers, without the outermost one if that only sums the return."""
+        """Gymnasium env with its wrappers, without the outermost one if that only sums the return."""
         env = self._built()
         return env.env if type(env) is EvalEpisodeReturnWrapper else env
 
@@ -161,47 +160,45 @@ class DingEnvWrapper(Configurable, BaseEnv):
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:  # type: ignore[override]
-        """Observation space, its float64 parts as float32."""
+        """Observation space, with float64 parts as float32."""
         self._built()
         space: gymnasium.Space[Any] = self._observation_space
         return space
 
     @property
     def action_space(self) -> gymnasium.Space[Any]:  # type: ignore[override]
-        """Action space of the env as a policy acts in it: ints count from 0, and with ``act_scale`` Boxes are in
-        [-1, 1].
-        """
+        """Action space for a policy: ints count from 0, and with ``act_scale`` Boxes are in [-1, 1]."""
         self._built()
         space: gymnasium.Space[Any] = self._action_space
         return space
 
     @property
     def action_mapping(self) -> ActionMapping:
-        """How actions of a policy become those of the env inside."""
+        """Mapping from actions of a policy to those of the wrapped env."""
         self._built()
         mapping: ActionMapping = self._actions
         return mapping
 
     @property
     def inner_action_space(self) -> gymnasium.Space[Any] | None:
-        """Action space of the env inside."""
+        """Action space of the wrapped env."""
         return self.action_mapping.space
 
     @property
     def reward_space(self) -> gymnasium.Space[Any]:  # type: ignore[override]
-        """Box ``(1,)`` with the bounds that the env names, else without bounds."""
+        """Box ``(1,)`` with the reward bounds of the env, if any."""
         self._built()
         space: gymnasium.Space[Any] = self._reward_space
         return space
 
     @property
     def spec(self) -> EnvSpec | None:  # type: ignore[override]
-        """Spec of the gymnasium env inside."""
+        """Spec of the Gymnasium env."""
         return self._built().spec
 
     @property
     def unwrapped(self) -> gymnasium.Env[Any, Any]:
-        """The innermost env."""
+        """Innermost env."""
         return self._built().unwrapped
 
     def _built(self) -> gymnasium.Env[Any, Any]:
@@ -225,13 +222,13 @@ class DingEnvWrapper(Configurable, BaseEnv):
             self._env = with_step_limit(self._env, self._max_episode_steps)
 
     def _take_spaces(self, env: AnyEnv) -> None:
-        """Take over the spaces of the gymnasium env inside, with its wrappers."""
+        """Copy the spaces of the Gymnasium env with its wrappers."""
         self._observation_space = float32_space(env.observation_space)
-        # A wrapper of the user may give observations of another form than the space that it keeps.
+        # A user's wrapper may change observations without changing the space.
         own = [item for item in self._cfg.env_wrapper if callable(item)]
         self._read_obs = obs_reader(self._observation_space, strict=not own)
         self._actions = ActionMapping(env.action_space, self.act_scale)
-        # A copy, as the env may draw actions of its own, such as those of an opponent, from its space.
+        # A copy, because the env may sample its own space, e.g. for actions of an opponent.
         self._action_space = deepcopy(self._actions.given_space)
         self._action_space.seed(0 if self._seed is None else self._seed)
         self.render_mode = env.render_mode
@@ -245,8 +242,8 @@ class DingEnvWrapper(Configurable, BaseEnv):
         """Seed the env from the next reset on.
 
         Args:
-            seed: the seed.
-            dynamic_seed: seed once, so that the episodes differ; else every episode starts from ``seed``.
+            seed: Seed.
+            dynamic_seed: Seed once, so that the episodes differ; otherwise every episode starts from ``seed``.
         """
         self._seed = int(seed)
         self._dynamic_seed = dynamic_seed
@@ -258,7 +255,7 @@ class DingEnvWrapper(Configurable, BaseEnv):
         """Start an episode and return its first observation.
 
         Args:
-            kwargs: ``options`` for the env's own reset.
+            kwargs: ``options`` of the env's reset.
         """
         env = self._built()
         if self._replay_path is not None:
@@ -274,17 +271,17 @@ class DingEnvWrapper(Configurable, BaseEnv):
         return copied(self._read_obs(obs))
 
     def step(self, action: object) -> BaseEnvTimestep:  # type: ignore[override]
-        """Do one step; see :meth:`BaseEnv.step`.
+        """Make one step; see :meth:`BaseEnv.step`.
 
         Args:
-            action: an int, an array, a tensor, or a dict or tuple of them, as the action space asks for, or of the form
-                in which networks act, see :class:`~ding.envs.env.actions.ActionMapping`.
+            action: An int, an array, a tensor, or a dict or tuple of them, in the form of the action space or of a
+                network, see :class:`~ding.envs.env.actions.ActionMapping`.
 
         Raises:
-            TypeError: an action of another type or shape.
-            ActionSpaceError: the action is not in the space of the env (in the first steps; a `ValueError`).
-            RuntimeError: there was no reset before.
-            DataProblem: the env returned something outside of the contract, see :mod:`ding.envs.contract`.
+            TypeError: The action has another type or shape.
+            ActionSpaceError: The action is not in the env's space (checked in the first steps; a `ValueError`).
+            RuntimeError: There was no reset before.
+            DataProblem: The env returned a value outside of the contract, see :mod:`ding.envs.contract`.
         """
         if not self._in_episode:
             raise RuntimeError("step() before reset()")
@@ -298,10 +295,10 @@ class DingEnvWrapper(Configurable, BaseEnv):
         return BaseEnvTimestep(copied(self._read_obs(obs)), paid, bool(terminated or truncated), info)
 
     def env_action(self, action: object) -> object:
-        """Return an action of a policy in the form that the env inside takes.
+        """Convert an action of a policy to the form of the wrapped env.
 
         Raises:
-            TypeError: see :meth:`step`.
+            TypeError: See :meth:`step`.
         """
         return self.action_mapping.to_env(action)
 
@@ -314,14 +311,14 @@ class DingEnvWrapper(Configurable, BaseEnv):
 
     @property
     def has_fast_step(self) -> bool:
-        """Whether :meth:`fast_step` does what :meth:`step` does: a subclass has no :meth:`step` of its own."""
+        """Whether :meth:`fast_step` is equivalent to :meth:`step`: no subclass overrides :meth:`step`."""
         return type(self).step is DingEnvWrapper.step
 
     def fast_step(self) -> FastStep | None:
-        """How a manager may step the current episode directly; ``None`` without :attr:`has_fast_step`."""
+        """Return direct access to the current episode for a manager; ``None`` without :attr:`has_fast_step`."""
         if not self.has_fast_step:
             return None
-        # The manager sums the returns of all its envs at once, so this wrapper is passed by where it is the outermost.
+        # The manager sums the returns of all its envs at once, so skip this wrapper if it is the outermost.
         sums_return = type(self._env) is EvalEpisodeReturnWrapper and not self.rew_clip
         step, form = (self._env.env.step, self._env.form) if sums_return else (self._env.step, None)
         box = isinstance(self._observation_space, gymnasium.spaces.Box)
@@ -341,17 +338,17 @@ class DingEnvWrapper(Configurable, BaseEnv):
         return FastStep(converted, form)
 
     def random_action(self) -> object:
-        """A sample of the action space; ints become int64 ``(1,)``."""
+        """Return a sample of the action space; ints become int64 ``(1,)``."""
         return from_sample(self.action_space.sample())
 
-    # the rest
+    # other methods
 
     def render(self) -> Any:
-        """The current frame, uint8 ``[H, W, 3]``."""
+        """Return the current frame, uint8 ``[H, W, 3]``."""
         return self._built().render()
 
     def close(self) -> None:
-        """Close the env inside; an env made from ``env_id`` is built anew when it is needed again."""
+        """Close the wrapped env; an env with ``env_id`` is recreated on next use."""
         env, self._env = self._env, None
         self._in_episode = False
         if self._builds_env:
@@ -360,11 +357,11 @@ class DingEnvWrapper(Configurable, BaseEnv):
             env.close()
 
     def enable_save_replay(self, replay_path: "str | None" = None) -> None:
-        """Save a video of each episode from the next reset on, below ``replay_path`` (default ``./video``).
+        """Save a video of each episode from the next reset on, in ``replay_path`` (default ``./video``).
 
         Raises:
-            MissingExtraError: nothing that writes videos is installed.
-            ValueError: (at that reset) the env does not render to arrays.
+            MissingExtraError: No package that writes videos is installed.
+            ValueError: (at that reset) The env does not render to arrays.
         """
         require_video_writer()
         self._replay_path = "./video" if replay_path is None else replay_path
@@ -373,10 +370,10 @@ class DingEnvWrapper(Configurable, BaseEnv):
         return (self._env_id or "rl-video").replace("/", "-").replace(":", "-")
 
     def clone(self, caller: str = "collector") -> "DingEnvWrapper":
-        """Another env of the same kind.
+        """Create another env of the same kind.
 
         Raises:
-            TypeError: the env inside was given as an object and cannot be copied.
+            TypeError: The wrapped env was passed in as an object and cannot be copied.
         """
         raw = None if self._builds_env else deepcopy(self._raw_env)
         return type(self)(raw, self._cfg, self._seed_api, caller)
@@ -386,20 +383,20 @@ class DingEnvWrapper(Configurable, BaseEnv):
 
     @staticmethod
     def create_collector_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
-        """One config per collector env, with ``is_train=True``."""
+        """Return one config per collector env, with ``is_train=True``."""
         return copy_cfg(cfg, "collector_env_num", is_train=True)
 
     @staticmethod
     def create_evaluator_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
-        """One config per evaluator env, with ``is_train=False``."""
+        """Return one config per evaluator env, with ``is_train=False``."""
         return copy_cfg(cfg, "evaluator_env_num", is_train=False)
 
 
 def _checked_steps(value: "int | bool") -> int:
-    """Return for how many steps actions are checked, ``check_actions`` of an env.
+    """Return the number of steps in which actions are checked, from ``check_actions``.
 
     Raises:
-        EnvConfigError: it is neither a bool nor an int of 0 or more.
+        EnvConfigError: The value is neither a bool nor a non-negative int.
     """
     if not isinstance(value, int) or value < 0:
         raise EnvConfigError(f"env.check_actions must be a number of steps, True or False, not {value!r}")

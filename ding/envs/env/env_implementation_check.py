@@ -1,4 +1,4 @@
-"""Checks that a new env keeps to the contract of :class:`~ding.envs.BaseEnv`; for use in the tests of that env."""
+"""Checks of a new env against the contract of :class:`~ding.envs.BaseEnv`, for use in its tests."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -21,16 +21,16 @@ STEPS = 10
 
 
 def _require(condition: bool, message: str) -> None:
-    # The contract of these checks is AssertionError; raised by hand it also works under ``python -O``.
+    # These checks promise AssertionError; raising it explicitly also works under ``python -O``.
     if not condition:
         raise AssertionError(message)
 
 
 def check_space_dtype(env: BaseEnv) -> None:
-    """Observation and reward spaces hold float32 (or integers), a continuous action space float32.
+    """Check that observation and reward spaces are float32 (or integer), and a continuous action space float32.
 
     Raises:
-        AssertionError: a space has another dtype.
+        AssertionError: A space has another dtype.
     """
     for name in ("observation_space", "reward_space", "action_space"):
         for keys, space in iter_paths(tree_of(getattr(env, name)), sequences=(tuple,)):
@@ -40,13 +40,13 @@ def check_space_dtype(env: BaseEnv) -> None:
 
 
 def check_array_space(data: object, space: Any, name: str) -> None:
-    """An array (or dict or sequence of arrays) has the type, dtype and shape of its space and lies within its bounds.
+    """Check type, dtype, shape and bounds of an array (or dict or sequence of arrays) against its space.
 
-    Spaces are those of gymnasium or of the old gym.
+    Spaces may be those of Gymnasium or of the old gym.
 
     Raises:
-        AssertionError: it does not.
-        TypeError: the data is no array, dict or sequence.
+        AssertionError: The data is not in the space.
+        TypeError: The data is not an array, dict or sequence.
     """
     if isinstance(data, np.ndarray):
         if isinstance(space, (list, tuple)):
@@ -54,7 +54,7 @@ def check_array_space(data: object, space: Any, name: str) -> None:
         _require(data.dtype == space.dtype, f"{name} has dtype {data.dtype}, its space {space.dtype}")
         shape = space.shape if space.shape else (1,)
         _require(data.shape in (tuple(space.shape), tuple(shape)), f"{name} has shape {data.shape}, its space {shape}")
-        if type(space).__name__ == "Box":  # of gymnasium or the old gym
+        if type(space).__name__ == "Box":  # of Gymnasium or the old gym
             _require(bool((space.low <= data).all()), f"{name} is below the lower bound of its space: {data}")
             _require(bool((data <= space.high).all()), f"{name} is above the upper bound of its space: {data}")
         else:
@@ -71,19 +71,19 @@ def check_array_space(data: object, space: Any, name: str) -> None:
 
 
 def check_reset(env: BaseEnv) -> None:
-    """``reset`` returns an observation of its space.
+    """Check that ``reset`` returns an element of the observation space.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: The check failed.
     """
     check_array_space(env.reset(), env.observation_space, "obs")
 
 
 def check_step(env: BaseEnv) -> None:
-    """Steps return observations and rewards of their spaces, and episodes end with an evaluation return.
+    """Check that steps return elements of their spaces, and that episodes end with an evaluation return.
 
     Raises:
-        AssertionError: they do not.
+        AssertionError: The check failed.
     """
     for _ in range(PASSES):
         env.reset()
@@ -98,10 +98,10 @@ def check_step(env: BaseEnv) -> None:
 
 
 def check_different_memory(array1: object, array2: Any, step_times: int) -> None:
-    """Two observations do not share memory.
+    """Check that two observations do not share memory.
 
     Raises:
-        AssertionError: they do, or they are of different kinds.
+        AssertionError: They do, or they have different types.
     """
     _require(type(array1) is type(array2), f"step {step_times}: {type(array1)} and {type(array2)} differ")
     if isinstance(array1, np.ndarray):
@@ -120,10 +120,10 @@ def check_different_memory(array1: object, array2: Any, step_times: int) -> None
 
 
 def check_obs_deepcopy(env: BaseEnv) -> None:
-    """Each step returns an observation in memory of its own.
+    """Check that each step returns an observation in separate memory.
 
     Raises:
-        AssertionError: two steps in a row share memory.
+        AssertionError: Two consecutive steps share memory.
     """
     last = env.reset()
     for step_times in range(1, STEPS + 1):
@@ -135,10 +135,10 @@ def check_obs_deepcopy(env: BaseEnv) -> None:
 
 
 def check_all(env: BaseEnv) -> None:
-    """All checks of this module, with a reset first so that lazily built envs know their spaces.
+    """Run all checks of this module, after a reset so that lazily built envs know their spaces.
 
     Raises:
-        AssertionError: a check failed.
+        AssertionError: A check failed.
     """
     env.seed(0)
     env.reset()
@@ -149,15 +149,15 @@ def check_all(env: BaseEnv) -> None:
 
 
 def demonstrate_correct_procedure(env_fn: Callable[[dict[str, Any]], BaseEnv]) -> None:
-    """Go through the life of an env in the order that managers use, and check its static and dynamic seeds.
+    """Run the life cycle of an env in the order of the managers, and check its static and dynamic seeds.
 
-    Of an env whose ``seed`` takes no ``dynamic_seed``, a warning says where a seed does not give the same episodes.
+    For an env whose ``seed`` has no ``dynamic_seed``, a warning reports seeds that do not reproduce episodes.
 
     Args:
-        env_fn: config -> env.
+        env_fn: Creates an env from a config.
 
     Raises:
-        AssertionError: equal static seeds give different first observations, or dynamic ones different episodes.
+        AssertionError: Equal static seeds give different first observations, or dynamic seeds different episodes.
     """
     probe = env_fn({})
     knows_dynamic = accepts(probe.seed, "dynamic_seed")
@@ -175,7 +175,7 @@ def demonstrate_correct_procedure(env_fn: Callable[[dict[str, Any]], BaseEnv]) -
 
 
 def _first_observations(env_fn: Callable[[dict[str, Any]], BaseEnv], **seeding: bool) -> list[Any]:
-    """The first observations of two episodes of a new env."""
+    """Return the first observations of two episodes of a new env."""
     env = env_fn({})
     env.seed(4, **seeding)
     firsts = [env.reset(), env.reset()]

@@ -1,4 +1,4 @@
-"""What ``info()`` of envs for DI-engine before 0.3.1 returns."""
+"""Return value of ``info()`` of envs for DI-engine before 0.3.1."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -7,12 +7,12 @@ from typing import Any
 
 @dataclass
 class BaseEnvInfo:
-    """Number of agents, spaces and wrappers of an env. The fields can be iterated over, and assigned.
+    """Number of agents, spaces and wrappers of an env. The fields are iterable and assignable.
 
     Args:
-        agent_num: number of agents.
-        obs_space, act_space, rew_space: usually an ``EnvElementInfo``.
-        use_wrappers: wrappers of the env.
+        agent_num: Number of agents.
+        obs_space, act_space, rew_space: Usually an ``EnvElementInfo``.
+        use_wrappers: Wrappers of the env.
     """
 
     agent_num: int

@@ -1,4 +1,4 @@
-"""Building gymnasium envs by id, and around given ones."""
+"""Construction of Gymnasium envs by id, and adaptation of existing envs."""
 
 import contextlib
 import difflib
@@ -23,8 +23,8 @@ from ding.utils.signature import takes_argument
 
 logger = logging.getLogger(__name__)
 
-# Packages that register envs with gymnasium when asked: (part of the id, module, extra). Of an id with none of these
-# parts (`Pong-v4`), all of them are tried before it is unknown.
+# Packages that register envs with Gymnasium on request: (part of the id, module, extra). For an id without any of these
+# parts (`Pong-v4`), all of them are tried before it counts as unknown.
 _LATE_REGISTRATIONS = (
     ("ALE/", "ale_py", "atari"),
     ("NoFrameskip", "ale_py", "atari"),
@@ -33,30 +33,28 @@ _LATE_REGISTRATIONS = (
     ("Sliding-", "ding.envs.zoo.hybrid_move", ""),
 )
 
-# What gymnasium says is not installed -> the extra that installs it.
+# Name that Gymnasium reports as not installed -> extra that installs it.
 _EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "pygame": "video", "ale": "atari"}
 
-# Envs of gymnasium whose step is slower where there is a render mode, and never gets faster again unless frames are
-# drawn: LunarLander makes bodies for the fire of its engines, which age only in render().
+# Envs of Gymnasium that become permanently slower with a render mode unless frames are drawn: LunarLander creates
+# bodies for the fire of its engines, which age only in render().
 _DRAW_IN_STEP = ("gymnasium.envs.box2d.lunar_lander:LunarLander",)
 
 
 def make_gym_env(env_id: str, **kwargs: Any) -> AnyEnv:
-    """``gymnasium.make``, for the ids of public configs too; the env can render to arrays where it is able to.
+    """Call ``gymnasium.make`` with support for the ids of public configs; the env can render to arrays if possible.
 
-    An id that gymnasium no longer builds gives its successor, with a warning: the newest version
-    (``LunarLander-v2``), and of MuJoCo version 4, which is like the old ones (``Hopper-v3``). Games of Atari,
-    MiniGrid and gym-hybrid need no import before. There are no checks at each step: the caller resets
-    before it steps.
+    An id that Gymnasium no longer supports yields its successor, with a warning: the newest version
+    (``LunarLander-v2``), or for MuJoCo version 4, which resembles the old ones (``Hopper-v3``). Games of Atari,
+    MiniGrid and gym-hybrid need no prior import. Per-step checks are disabled: the caller resets before it steps.
 
     Args:
-        env_id: id of a registered env; ``package.module:Env-v0`` imports the module first.
-        kwargs: for the construction of the env. ``render_mode`` is ``rgb_array`` unless it is given, where the env has
-            that mode.
+        env_id: Id of a registered env; ``package.module:Env-v0`` imports the module first.
+        kwargs: Constructor arguments. ``render_mode`` defaults to ``rgb_array`` if the env supports it.
 
     Raises:
-        EnvConfigError: no env of that id is registered.
-        MissingExtraError: the env needs a package that is not installed; the message names the extra.
+        EnvConfigError: The id is not registered.
+        MissingExtraError: A package that the env needs is not installed; the message names the extra.
     """
     try:
         return _make(find_spec(env_id), kwargs)
@@ -70,7 +68,7 @@ def make_gym_env(env_id: str, **kwargs: Any) -> AnyEnv:
 
 
 def _make(spec: EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
-    # The callers keep to reset-before-step by themselves, so the guards would only cost time at every step.
+    # The callers reset before they step, so the guards would only cost time.
     spec.disable_env_checker = True
     spec.order_enforce = False
     if "render_mode" not in kwargs and _draws_to_arrays(spec):
@@ -81,13 +79,13 @@ def _make(spec: EnvSpec, kwargs: dict[str, Any]) -> AnyEnv:
 
 
 def find_spec(env_id: str) -> EnvSpec:
-    """A copy of the spec of a gymnasium env; ``package.module:Env-v0`` imports the module first.
+    """Return a copy of the spec of a Gymnasium env; ``package.module:Env-v0`` imports the module first.
 
-    An id that gymnasium no longer builds (``LunarLander-v2``, ``Hopper-v3``) gives its newest version.
+    An id that Gymnasium no longer supports (``LunarLander-v2``, ``Hopper-v3``) yields its newest version.
 
     Raises:
-        EnvConfigError: no env of that id is registered.
-        MissingExtraError: the package that registers it is not installed.
+        EnvConfigError: The id is not registered.
+        MissingExtraError: The package that registers it is not installed.
     """
     module, _, name = env_id.rpartition(":")
     if module:
@@ -109,7 +107,7 @@ def find_spec(env_id: str) -> EnvSpec:
 
 
 def _register_all() -> list[str]:
-    """Let all packages register their envs; returns the extras of those that are not installed."""
+    """Make all packages register their envs; return the extras of the missing packages."""
     missing = []
     for package, extra in dict.fromkeys((package, extra) for _, package, extra in _LATE_REGISTRATIONS):
         try:
@@ -120,17 +118,17 @@ def _register_all() -> list[str]:
 
 
 def _draws_to_arrays(spec: EnvSpec) -> bool:
-    """Whether the env has the render mode ``rgb_array`` and its constructor takes a render mode."""
+    """Return whether the env supports ``rgb_array`` and its constructor accepts a render mode."""
     creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
     modes = (getattr(creator, "metadata", None) or {}).get("render_modes", ())
     return "rgb_array" in modes and takes_argument(creator, "render_mode")
 
 
 def as_gymnasium(env: object) -> AnyEnv:
-    """``env`` itself when it is known to speak the gymnasium API, else with a wrapper that makes it.
+    """Return ``env`` if it uses the Gymnasium API, otherwise wrap it so that it does.
 
-    The wrapper comes around the innermost env where wrappers of gymnasium's API are around that, as after
-    ``gymnasium.make``: they go on to work, a time limit among them. The innermost env of the wrappers is replaced then.
+    If wrappers of Gymnasium's API enclose the innermost env, as after ``gymnasium.make``, the adapter is inserted
+    around that env, so that the wrappers, such as a time limit, keep working.
     """
     if not isinstance(env, gymnasium.Env) or isinstance(env, GymToGymnasiumWrapper):
         return env if isinstance(env, GymToGymnasiumWrapper) else GymToGymnasiumWrapper(env)
@@ -140,7 +138,7 @@ def as_gymnasium(env: object) -> AnyEnv:
     if isinstance(innermost, GymToGymnasiumWrapper):
         return env
     if resets_as_gymnasium(innermost):
-        # An env class that was ported by changing only its import may step with 4 fields: each result shows its form.
+        # A class that was ported by changing only its import may return 4 fields: check each result.
         return env if innermost.spec is not None else GymToGymnasiumWrapper(env)
     if not wrappers or not all(map(resets_as_gymnasium, wrappers)):
         return GymToGymnasiumWrapper(env)
@@ -149,7 +147,7 @@ def as_gymnasium(env: object) -> AnyEnv:
 
 
 def _taken_apart(env: AnyEnv) -> tuple[list[Any], AnyEnv]:
-    """The wrappers of an env, the outermost first, and what is inside."""
+    """Return the wrappers of an env, outermost first, and the innermost env."""
     wrappers = []
     while isinstance(env, gymnasium.Wrapper):
         wrappers.append(env)
@@ -158,7 +156,7 @@ def _taken_apart(env: AnyEnv) -> tuple[list[Any], AnyEnv]:
 
 
 def with_step_limit(env: AnyEnv, max_episode_steps: int) -> AnyEnv:
-    """Return ``env`` with a limit of the steps of an episode, which a wrapper that sums the return sees."""
+    """Limit the steps of an episode of ``env``, inside of a wrapper that sums the return."""
     layer = env
     while isinstance(layer, gymnasium.Wrapper):
         if isinstance(layer, EvalEpisodeReturnWrapper):
@@ -171,13 +169,14 @@ def with_step_limit(env: AnyEnv, max_episode_steps: int) -> AnyEnv:
 def apply_wrappers(
     env: object, wrappers: "str | Sequence[Mapping[str, Any] | Callable[[Any], Any]]", env_id: str | None, caller: str
 ) -> AnyEnv:
-    """Wrap ``env`` in a named list of wrappers, or in each of a list of configs and callables, innermost first.
+    """Wrap ``env`` in a named list of wrappers, or in a list of configs and callables, innermost first.
 
-    A callable gets the env with the API that it wraps: an env of gym as it is, and where it makes a wrapper of gym
+    A callable receives the env in the API that it wraps: an old gym env unchanged, and a Gymnasium env in an adapter
+    with the gym API if the callable creates a gym wrapper.
     around one of gymnasium, a view of that with the API of gym.
 
     Raises:
-        TypeError: an item is neither a config nor a callable.
+        TypeError: An item is neither a config nor a callable.
     """
     items = get_default_wrappers(wrappers, env_id, caller) if isinstance(wrappers, str) else wrappers
     for item in items:
@@ -196,7 +195,7 @@ def _wrapped_by(wrap: Callable[[Any], Any], env: object) -> Any:
             return wrap(env)
         except (TypeError, AssertionError) as error:
             logger.debug("%r takes no env of gym: %r", wrap, error)
-        # Wrappers of gymnasium take its envs only.
+        # Wrappers of Gymnasium accept only its envs.
         return wrap(as_gymnasium(env))
     env = as_gymnasium(env)
     if "gym" not in sys.modules:
@@ -206,7 +205,7 @@ def _wrapped_by(wrap: Callable[[Any], Any], env: object) -> Any:
     try:
         wrapped = wrap(env)
     except Exception:
-        # Perhaps a wrapper of gym, which did not find what it knows.
+        # Perhaps a gym wrapper that did not find its API.
         with contextlib.suppress(Exception):
             view = OldGymView(env)
             wrapped = wrap(view)
@@ -217,7 +216,7 @@ def _wrapped_by(wrap: Callable[[Any], Any], env: object) -> Any:
 
 
 def _is_inside_of_gym(env: object, wrapped: Any) -> bool:
-    """Whether a wrapper of gym is among those around ``env``."""
+    """Return whether one of the wrappers around ``env`` is a gym wrapper."""
     while wrapped is not env and wrapped is not None:
         if is_of_gym(type(wrapped)):
             return True

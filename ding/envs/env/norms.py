@@ -1,4 +1,4 @@
-"""Wrappers that normalise, in a run: the run does their work, with one set of statistics for all envs."""
+"""Normalising wrappers in a run: the run takes over their work, with one set of statistics for all envs."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -49,13 +49,13 @@ _KEEP_REWARD = (*_KEEP_BOTH, gymnasium.ObservationWrapper, FrameStackWrapper)
 
 
 def defer_norms(env: object) -> Norms | None:
-    """Have ``obs_norm`` and ``reward_norm`` of an env pass everything on, and return what they are to do.
+    """Disable ``obs_norm`` and ``reward_norm`` of an env, and return their settings.
 
     Returns:
         ``None`` for an env without them, or with ``env.shared_norm=False``.
 
     Raises:
-        EnvConfigError: A wrapper around them may change what they return.
+        EnvConfigError: A wrapper around them may change their output.
     """
     own = getattr(type(env), "defer_norms", None)
     if own is not None:
@@ -66,7 +66,7 @@ def defer_norms(env: object) -> Norms | None:
 
 
 def _inner(env: object) -> object:
-    """Return the gymnasium env that an env holds, in its wrappers; ``None`` where it has none, or not yet."""
+    """Return the Gymnasium env of an env with its wrappers; ``None`` if it has none, or not yet."""
     if isinstance(env, _WRAPPERS):
         return env
     held = getattr(env, "__dict__", {})
@@ -74,7 +74,7 @@ def _inner(env: object) -> object:
 
 
 def deferred_norms(env: object) -> Norms | None:
-    """:func:`defer_norms` of a gymnasium env in its wrappers."""
+    """Apply :func:`defer_norms` to a Gymnasium env with its wrappers."""
     outside: list[Any] = []
     shape, clip, discount = None, (-3.0, 3.0), None
     while isinstance(env, _WRAPPERS):
@@ -98,7 +98,7 @@ def deferred_norms(env: object) -> Norms | None:
 
 
 def has_obs_norm(env: object) -> bool:
-    """Return whether a gymnasium env has the wrapper ``obs_norm``, or the static one."""
+    """Return whether a Gymnasium env has the wrapper ``obs_norm``, or the static one."""
     while isinstance(env, _WRAPPERS):
         if isinstance(env, (ObsNormWrapper, StaticObsNormWrapper)):
             return True
@@ -122,16 +122,16 @@ def _passes(wrapper: object, harmless: tuple[type, ...]) -> bool:
 
 
 def passes_observations(wrapper: object) -> bool:
-    """Return whether a wrapper of an env, as a run uses it, returns the observations of the env inside as they are."""
+    """Return whether a wrapper, as used by a run, returns the observations of the inner env unchanged."""
     deferred = isinstance(wrapper, (ObsNormWrapper, RewardNormWrapper)) and wrapper.deferred
     return deferred or _passes(wrapper, _KEEP_OBS)
 
 
 def watched_norms(env_fn: Callable[[], Any]) -> Any:
-    """Return what ``env_fn`` makes; after its first reset a warning names norms that the env has made only then.
+    """Return the env of ``env_fn``; after its first reset, warn of norms that were created only then.
 
-    The run cannot do their work, as it has to know of them before. With ``shared_norm=False`` in the config of the env
-    there is no warning.
+    The run cannot take over these, because it must know them beforehand. ``shared_norm=False`` in the env config
+    disables the warning.
     """
     env = env_fn()
     if isinstance(env, VectorEnv) or hasattr(type(env), "defer_norms") or _inner(env) is not None:
@@ -159,7 +159,7 @@ def watched_norms(env_fn: Callable[[], Any]) -> Any:
 
 
 def without_norms(env_fn: Callable[[], E]) -> E:
-    """Return what ``env_fn`` makes, its norms deferred."""
+    """Return the env of ``env_fn`` with deferred norms."""
     env = env_fn()
     defer_norms(env)
     return env

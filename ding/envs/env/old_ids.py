@@ -1,4 +1,4 @@
-"""Ids of public configs that gymnasium no longer builds: the one table of their successors, for envs and agents."""
+"""Successors of env ids in public configs that Gymnasium no longer supports, for envs and agents."""
 
 import logging
 from copy import deepcopy
@@ -11,11 +11,11 @@ from gymnasium.envs.registration import EnvSpec, parse_env_id
 logger = logging.getLogger(__name__)
 
 
-# The version whose observations, rewards and ends are those of MuJoCo's versions 2 and 3, and the arguments for it.
+# Version with the observations, rewards and ends of MuJoCo's versions 2 and 3, and its arguments.
 _MUJOCO_VERSION = 4
 _MUJOCO_ARGUMENTS = {"Ant": {"use_contact_forces": True}}
 
-# Ids that agents of DI-engine take, and what gymnasium has of these: the id and the arguments of its construction.
+# Ids that agents of DI-engine accept, with the Gymnasium id and constructor arguments.
 _OF_AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "CartPole-v0": ("CartPole-v1", {"max_episode_steps": 200}),
     # Short names of PPOF.
@@ -26,13 +26,13 @@ _OF_AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def spec_or_successor(env_id: str) -> EnvSpec:
-    """Return the spec of an id, or of its successor where making it would only raise.
+    """Return the spec of an id, or of its successor if the id can no longer be built.
 
-    That is version 4 for MuJoCo's old versions (``Hopper-v3``), with the 111 observations of ``Ant-v3``, and the newest
-    version of others (``LunarLander-v2``). A successor is logged as a warning.
+    The successor is version 4 for old MuJoCo versions (``Hopper-v3``), with the 111 observations of ``Ant-v3``, and the
+    newest version for others (``LunarLander-v2``). A successor is logged as a warning.
 
     Raises:
-        gymnasium.error.Error: no env of that name is registered.
+        gymnasium.error.Error: The name is not registered.
     """
     successor = _successor(env_id)
     if successor is None:
@@ -42,10 +42,10 @@ def spec_or_successor(env_id: str) -> EnvSpec:
 
 
 def successor_of(env_id: str) -> tuple[str, dict[str, Any]]:
-    """Return the id under which gymnasium has the env of an agent, and the arguments of its construction.
+    """Return the Gymnasium id of an agent's env, and its constructor arguments.
 
-    The successor is that of :func:`spec_or_successor`; besides, agents take the short names of DI-engine's PPOF.
-    An id that is not known is returned as it is.
+    The successor is that of :func:`spec_or_successor`; agents additionally accept the short names of DI-engine's PPOF.
+    An unknown id is returned unchanged.
     """
     if env_id in _OF_AGENTS:
         return _OF_AGENTS[env_id]
@@ -57,7 +57,7 @@ def successor_of(env_id: str) -> tuple[str, dict[str, Any]]:
 
 
 def _successor(env_id: str) -> EnvSpec | None:
-    """The spec of the version that replaces an id; None where gymnasium still builds it."""
+    """Return the spec of the version that replaces an id; None if Gymnasium still supports the id."""
     try:
         spec = gymnasium.spec(env_id)
     except gymnasium.error.DeprecatedEnv:
@@ -68,7 +68,7 @@ def _successor(env_id: str) -> EnvSpec | None:
 
 
 def _version_of(env_id: str, version: int | None = None) -> EnvSpec:
-    """The spec of this version where there is one, else of the newest."""
+    """Return the spec of this version, or of the newest if it does not exist."""
     namespace, name, _ = parse_env_id(env_id)
     registered = gymnasium.registry.values()
     versions = {spec.version or 0: spec for spec in registered if (spec.namespace, spec.name) == (namespace, name)}

@@ -1,14 +1,14 @@
-"""The state of an env in the middle of an episode, as plain data.
+"""State of an env in the middle of an episode, as plain data.
 
-An env, or a wrapper, with ``get_state`` and ``set_state`` of its own is asked for it. Of the envs and wrappers of
-gymnasium and of this project the attributes are taken: numbers, texts, arrays, random generators, containers of them,
-and the arrays of MuJoCo's data, for its observations depend on quantities that are one step old. What does not change
-is left out: spaces, mappings of actions, specs, configs, functions, models. Any other env, and one that holds something
-else (a Box2D world, an emulator), has no state that can be saved.
+If an env or a wrapper has its own ``get_state`` and ``set_state``, these are used. For envs and wrappers of Gymnasium
+and of this project, the attributes are saved: numbers, strings, arrays, random generators, containers of them, and the
+arrays of MuJoCo's data, because its observations depend on quantities of the previous step. Constant attributes are
+skipped: spaces, action mappings, specs, configs, functions, models. Other envs, and those with other attributes (a
+Box2D world, an emulator), have no state that can be saved.
 
-A saved value is a number, a text, ``None``, an array, or a tuple that begins with a letter: ``l`` list, ``t`` tuple,
-``q`` deque, ``d`` dict, ``g`` random generator, ``o`` object with attributes, ``m`` MuJoCo's data, ``s`` what the
-object's own ``get_state`` returned.
+A saved value is a number, a string, ``None``, an array, or a tuple that starts with a letter: ``l`` list, ``t`` tuple,
+``q`` deque, ``d`` dict, ``g`` random generator, ``o`` object with attributes, ``m`` MuJoCo's data, ``s`` result of the
+object's own ``get_state``.
 """
 
 import copy
@@ -24,36 +24,36 @@ from gymnasium.envs.registration import EnvSpec
 
 from ding.envs.env.actions import ActionMapping
 
-# Packages whose objects have all of their state in their attributes.
+# Packages whose objects keep their whole state in attributes.
 _KNOWN_PACKAGES = ("ding", "gymnasium")
 _PLAIN = (bool, int, float, str, type(None))
 _NEVER_CHANGE = (gymnasium.Space, ActionMapping, EnvSpec, EasyDict, torch.device)
-# Arguments of the construction, which may hold anything, and the tables of transitions of toy texts.
+# Constructor arguments, which may be anything, and the transition tables of toy text envs.
 _CONSTANTS = ("_saved_kwargs", "P")
 _MISSING = object()
 
 
 class EnvStateError(RuntimeError):
-    """The state of an env cannot be saved, or a saved one does not fit; the message says where and why."""
+    """The state of an env cannot be saved, or a saved state does not match; the message says where and why."""
 
 
 class HasEnvStates(Protocol):
-    """An env manager that can be saved in the middle of the episodes of its envs; for envs that can be."""
+    """Env manager that can save the states of its envs in the middle of episodes, if the envs support it."""
 
     def get_state(self) -> list[Any]:
-        """The state of each env and the manager's own part of it, in order of ids.
+        """Return the state of each env, with the manager's data about it, in order of ids.
 
         Raises:
-            EnvStateError: an env has no state that can be saved, or does not wait for an action.
-            EnvManagerError: the same, of an env in another process.
+            EnvStateError: An env has no state that can be saved, or does not wait for an action.
+            EnvManagerError: The same, for an env in another process.
         """
 
     def set_state(self, states: Sequence[Any]) -> None:
-        """Go on in all envs from what :meth:`get_state` of another manager returned.
+        """Continue all envs from the states returned by :meth:`get_state` of another manager.
 
         Raises:
-            EnvStateError: the states are those of other envs; reset the manager then.
-            EnvManagerError: the same, of an env in another process.
+            EnvStateError: The states belong to other envs; reset the manager then.
+            EnvManagerError: The same, for an env in another process.
         """
 
 
@@ -65,19 +65,19 @@ def check_all_wait(env_num: int, ready: Sequence[int], states: Sequence[Any] | N
 
 
 def env_state(env: object) -> object:
-    """The state of ``env``, for :func:`set_env_state` of another env of the same kind.
+    """Return the state of ``env``, for :func:`set_env_state` of another env of the same kind.
 
     Raises:
-        EnvStateError: it has none that can be saved.
+        EnvStateError: The env has no state that can be saved.
     """
     return _saved(env, type(env).__name__, set())
 
 
 def set_env_state(env: object, state: object) -> None:
-    """Go on in ``env``, which was reset, from a state that :func:`env_state` returned.
+    """Continue ``env``, which must have been reset, from a state returned by :func:`env_state`.
 
     Raises:
-        EnvStateError: the state is that of another kind of env; how much of it was taken up is unknown.
+        EnvStateError: The state belongs to another kind of env; it may be partly applied.
     """
     try:
         _restored(env, state, type(env).__name__)
@@ -128,7 +128,7 @@ def _saved(value: Any, where: str, seen: set[int]) -> object:
 
 
 def _stays(value: object, name: str) -> bool:
-    """Whether this attribute does not change in an episode."""
+    """Return whether this attribute is constant during an episode."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "SU"
     fixed = isinstance(value, _NEVER_CHANGE) or _is_mujoco(value, "MjModel") or name in _CONSTANTS
@@ -136,7 +136,7 @@ def _stays(value: object, name: str) -> bool:
 
 
 def _restored(value: Any, saved: Any, where: str) -> object:
-    """What was saved, in place of ``value``, which is changed where it is an object."""
+    """Return the saved value that replaces ``value``; objects are modified in place."""
     if not isinstance(saved, tuple):
         return copy.copy(saved) if isinstance(saved, np.ndarray) else saved
     mark = saved[0]
@@ -177,7 +177,7 @@ def _mujoco_arrays(data: Any) -> dict[str, np.ndarray]:
 
 
 def _restored_mujoco(data: Any, saved: Mapping[str, np.ndarray]) -> object:
-    """Arrays of another size belong to the constraints of one step and are made anew in the next one."""
+    """Restore the arrays; those of another size belong to constraints of one step, which the next recomputes."""
     for name, array in _mujoco_arrays(data).items():
         if name != "time" and name in saved and saved[name].shape == array.shape and array.flags.writeable:
             array[...] = saved[name]

@@ -1,4 +1,4 @@
-"""How env managers step an env: one form for gymnasium envs, which are stepped past their wrapper, and for others."""
+"""Uniform step interface for env managers: Gymnasium envs are stepped without their wrapper, others normally."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -10,15 +10,15 @@ RawStep: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 
 
 class FastStep(NamedTuple):
-    """Steps an env of this project without a timestep and arrays for each step.
+    """Steps an env of this project without creating a timestep and arrays per step.
 
-    What it gives: 9 % of a serial CartPole run with one update per 8 env steps, and a third of a run that only
-    collects or evaluates (67 of 180 us per 8 env steps).
+    Gain: 9 % of a serial CartPole run with one update per 8 env steps, and a third of a run that only collects or
+    evaluates (67 of 180 us per 8 env steps).
 
     Attributes:
-        step: action -> ``(obs, reward, terminated, truncated, info)``.
-        return_form: how the manager shall add the sum of the rewards to the info of a finished episode, as
-            ``eval_episode_return``; ``None`` where the env adds it.
+        step: Maps an action to ``(obs, reward, terminated, truncated, info)``.
+        return_form: Converts the sum of rewards that the manager adds to the info of a finished episode as
+            ``eval_episode_return``; ``None`` if the env adds it.
     """
 
     step: Callable[[Any], RawStep]
@@ -26,14 +26,14 @@ class FastStep(NamedTuple):
 
 
 class SteppedEnv(Protocol):
-    """What :func:`classic_step` needs of an env."""
+    """Env interface that :func:`classic_step` needs."""
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any]:
         """Return ``(obs, reward, done, info)``, usually a ``BaseEnvTimestep``."""
 
 
 def classic_step(env: SteppedEnv) -> FastStep:
-    """The steps of an env that returns timesteps, in the same form."""
+    """Adapt an env that returns timesteps to this interface."""
     step = env.step
 
     def raw(action: object) -> RawStep:

@@ -1,4 +1,4 @@
-"""Env managers: many envs behind one interface."""
+"""Env managers: interface to many envs at once."""
 
 # They register env managers.
 from ding.envs.env_manager import base_env_manager, gym_vector_env_manager, subprocess_env_manager  # noqa: F401

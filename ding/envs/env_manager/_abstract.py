@@ -1,4 +1,4 @@
-"""What all env managers have in common, wherever their envs run."""
+"""Base class of all env managers, wherever their envs run."""
 
 import logging
 import math
@@ -32,53 +32,54 @@ logger = logging.getLogger(__name__)
 
 Obs = TypeVar("Obs")
 EnvFn: TypeAlias = Callable[[], Any]
-"""Makes an env."""
+"""Constructor of an env."""
 
 
 class AbstractEnvManager(Configurable, ABC):
-    """Config, spaces, seeds, states and attribute access of an env manager; a subclass runs the envs.
+    """Config, spaces, seeds, states and attribute access of an env manager; subclasses run the envs.
 
     Args:
-        env_fn: one callable without arguments per env. The first is called at once, for :attr:`env_ref` and the spaces.
-        cfg: manager config; missing keys come from :meth:`default_config`.
+        env_fn: One callable without arguments per env. The first is called at once, for :attr:`env_ref` and the spaces.
+        cfg: Manager config; missing keys take the defaults of :meth:`default_config`.
 
     Attributes:
-        env_num: number of envs.
-        env_ref: an env of the same kind that is never stepped by the manager.
-        observation_space, action_space, reward_space: of one env; an env may be without a reward space.
-        action_mapping: how actions of a policy become those of an env; ``None`` where envs do that themselves.
-        closed: whether the manager holds no envs: before :meth:`launch` and after :meth:`close`.
+        env_num: Number of envs.
+        env_ref: Env of the same kind that the manager never steps.
+        observation_space, action_space, reward_space: Spaces of one env; the reward space may be missing.
+        action_mapping: Mapping from actions of a policy to those of an env; ``None`` if the envs map actions
+            themselves.
+        closed: Whether the manager holds no envs: before :meth:`launch` and after :meth:`close`.
 
     Raises:
-        ValueError: no env functions, or a config value out of range.
+        ValueError: There are no env functions, or a config value is out of range.
     """
 
-    # Whether `step` wants an action for each env of `ready_obs`; else it takes any of them.
+    # Whether `step` requires an action for each env of `ready_obs`; otherwise it accepts any subset.
     steps_together = False
 
     config: ClassVar[dict[str, Any]] = {
-        # Episodes per env after which it is DONE.
+        # Number of episodes per env after which it is DONE.
         "episode_num": math.inf,
-        # Further attempts after a reset that failed. Above 1, envs that raise while stepping are recovered too.
+        # Number of retries after a failed reset. Above 1, envs that raise while stepping are recovered too.
         "max_retry": 1,
-        # With max_retry above 1: do a step that raised again, up to max_retry times in all, although it may have had
-        # an effect, and close when none succeeds, as DI-engine does; with False the env waits for a reset.
+        # With max_retry above 1: repeat a failed step, up to max_retry times in total, although it may have had an
+        # effect, and close if none succeeds, as DI-engine does. False: the env waits for a reset.
         "retry_step": False,
-        # 'reset' tries the same env again, 'renew' builds and seeds a new one first.
+        # 'reset' retries the same env, 'renew' first creates and seeds a new one.
         "retry_type": "reset",
-        # What happens when an env raises, hangs or dies: 'raise' ends the run; 'restart' replaces the env, drops its
-        # episode and counts it, as above with retry_type 'renew'.
+        # Reaction to an env that raises, hangs or dies: 'raise' ends the run; 'restart' replaces the env, drops its
+        # episode and counts the failure, like retry_type 'renew' above.
         "on_env_failure": "raise",
-        # With 'restart': so many failures of an env without a finished episode in between.
+        # With 'restart': maximum number of failures of an env without a finished episode in between.
         "max_env_failures": 10,
-        # Steps after which an episode is truncated; None for no limit but that of the env. From env.max_episode_steps.
+        # Steps after which an episode is truncated; None: only the env's own limit. Set by env.max_episode_steps.
         "max_episode_steps": None,
-        # Whether a finished env is reset at once.
+        # Reset a finished env at once.
         "auto_reset": True,
-        # Seconds that one env may need, None for no limit (with subprocesses, connect_timeout limits the first reset).
+        # Time-out of one env in seconds; None: no limit (with subprocesses, connect_timeout limits the first reset).
         "step_timeout": None,
         "reset_timeout": None,
-        # Seconds between two attempts of a reset.
+        # Seconds between two attempts to reset.
         "retry_waiting_time": 0.1,
     }
 
@@ -97,7 +98,7 @@ class AbstractEnvManager(Configurable, ABC):
         if self._cfg.retry_step:
             tries, wait_s = self._max_retry, self._retry_waiting_time
             self._env_fn = [partial(StepRetryEnv, fn, tries, wait_s) for fn in self._env_fn]
-        # Folders for the episodes from the next reset on.
+        # Video folders of the episodes from the next reset on.
         self._replay_paths: dict[int, str] = {}
         self._asked_norms = False
         self._run_view: NormalizedEnvManager | None = None
@@ -119,7 +120,7 @@ class AbstractEnvManager(Configurable, ABC):
                 raise ValueError(
                     f"env.manager.max_env_failures must be an int of 1 or more, not {cfg.max_env_failures!r}"
                 )
-            # A single failure is survived from 2 on.
+            # From 2 on, a single failure is tolerated.
             cfg.max_retry = self._max_retry = max(2, cfg.max_env_failures)
             cfg.retry_type = self._retry_type = "renew"
         if self._retry_type not in ("reset", "renew"):
@@ -140,11 +141,11 @@ class AbstractEnvManager(Configurable, ABC):
         self.reward_space: gymnasium.Space[Any] | None = getattr(ref, "reward_space", None)
         self.action_mapping: ActionMapping | None = getattr(ref, "action_mapping", None)
 
-    # what the workers read
+    # properties for the workers
 
     @property
     def method_name_list(self) -> list[str]:
-        """Names of the env methods that attribute access forwards."""
+        """Names of the env methods available by attribute access."""
         return list(METHOD_NAME_LIST)
 
     @property
@@ -158,42 +159,42 @@ class AbstractEnvManager(Configurable, ABC):
         return list(self._life.ready_ids)
 
     def env_state_done(self, env_id: int) -> bool:
-        """Whether this env has played ``episode_num`` episodes."""
+        """Return whether this env has played ``episode_num`` episodes."""
         return self._life.states[env_id] is EnvState.DONE
 
     def random_action(self) -> dict[int, Any]:
-        """A sample of the action space for each env that waits for an action."""
+        """Return a sample of the action space for each env that waits for an action."""
         return {env_id: self.action_space.sample() for env_id in self.ready_obs_id}
 
-    # life
+    # life cycle
 
     def seed(self, seed: SeedLike, dynamic_seed: bool | None = None) -> None:
-        """Give seeds to the envs, effective at their next reset; see :meth:`EnvLifecycle.set_seed`."""
+        """Set the seeds of the envs from their next reset on; see :meth:`EnvLifecycle.set_seed`."""
         first = self._life.set_seed(seed, dynamic_seed)
         if hasattr(self.action_space, "seed"):
             self.action_space.seed(first)
 
     @property
     def seeds_each_episode(self) -> bool:
-        """Whether each episode can start from a seed of its own, and not only the first one of each env."""
+        """Whether every episode can have its own seed, not only the first one of each env."""
         return True
 
     def seed_episodes(self, seed_of: Callable[[int], int] | None = None) -> None:
-        """Make evaluations comparable: each episode since a reset of all envs has a fixed seed of its own.
+        """Make evaluations comparable: each episode since a reset of all envs has its own fixed seed.
 
-        Vector envs that reset their envs by themselves get the seed of the first episode of each env only; their
-        further episodes follow from it.
+        In vector envs that reset their envs themselves, only the first episode of each env gets a seed; later episodes
+        follow from it.
 
         Args:
-            seed_of: episode index -> seed; see :meth:`EnvLifecycle.seed_episodes`.
+            seed_of: Maps an episode index to a seed; see :meth:`EnvLifecycle.seed_episodes`.
         """
         self._life.seed_episodes(seed_of)
 
     def enable_save_replay(self, replay_path: "list[str] | str | None") -> None:
-        """Record the episodes from the next launch or reset on: one folder for all envs, one per env, None: do not.
+        """Record episodes from the next launch or reset on: in one folder, or in one per env; None disables recording.
 
         Raises:
-            ValueError: a list of another length than there are envs.
+            ValueError: The list does not have one entry per env.
         """
         paths = [replay_path] * self.env_num if isinstance(replay_path, str) else list(replay_path or ())
         if replay_path is not None and len(paths) != self.env_num:
@@ -202,10 +203,10 @@ class AbstractEnvManager(Configurable, ABC):
         self._replay_paths.update(enumerate(paths))
 
     def _built(self, env_id: int) -> Any:
-        """What the function of an env makes.
+        """Create an env with its function.
 
         Raises:
-            EnvManagerError: it called ``sys.exit``; other exceptions pass as they are.
+            EnvManagerError: The function called ``sys.exit``; other exceptions propagate.
         """
         try:
             return self._env_fn[env_id]()
@@ -214,10 +215,10 @@ class AbstractEnvManager(Configurable, ABC):
             raise build_failed(env_id, describe(error), traceback_text(error)) from error
 
     def _retried_reset(self, env_id: int, reset: Callable[[int], Obs]) -> Obs:
-        """``reset(attempt)`` for 1, 2, ... until one attempt succeeds; after the last one the manager closes.
+        """Call ``reset(attempt)`` for 1, 2, ... until it succeeds; after the last failure the manager closes.
 
         Raises:
-            EnvResetError: all ``max_retry + 1`` attempts failed.
+            EnvResetError: All ``max_retry + 1`` attempts failed.
         """
         attempt = 1
         while True:
@@ -245,12 +246,12 @@ class AbstractEnvManager(Configurable, ABC):
             raise AssertionError(f"reset_param has {len(reset_param)} entries for {self.env_num} envs")
 
     def run_view(self) -> NormalizedEnvManager | None:
-        """Return this manager as workers use it, with ``obs_norm`` and ``reward_norm`` of its envs done by the run.
+        """Return this manager as used by workers, with ``obs_norm`` and ``reward_norm`` of its envs applied by the run.
 
-        Called before :meth:`launch`; always the same object.
+        Called before :meth:`launch`; always returns the same object.
 
         Returns:
-            ``None`` where envs do not normalise; or each by itself, in a manager that is open already.
+            ``None`` if the envs do not normalise, or if the manager is open already and each env normalises by itself.
         """
         if not self._asked_norms:
             self._asked_norms = True
@@ -276,11 +277,11 @@ class AbstractEnvManager(Configurable, ABC):
         """Create the envs and reset all of them."""
 
     def relaunch(self) -> None:
-        """Reset the envs that there are, and count their episodes from 0.
+        """Reset the existing envs, and count their episodes from 0.
 
         Raises:
-            AssertionError: the manager is closed.
-            EnvResetError: an env cannot be reset.
+            AssertionError: The manager is closed.
+            EnvResetError: An env cannot be reset.
         """
         self._check_open()
         self._life.mark_all(EnvState.INIT)
@@ -288,7 +289,7 @@ class AbstractEnvManager(Configurable, ABC):
 
     @abstractmethod
     def reset(self, reset_param: ResetParam = None) -> None:
-        """Reset all envs, or those that ``reset_param`` names, with these keyword arguments."""
+        """Reset all envs, or those in ``reset_param`` with the given keyword arguments."""
 
     @property
     @abstractmethod
@@ -301,20 +302,20 @@ class AbstractEnvManager(Configurable, ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close all envs. May be called more than once."""
+        """Close all envs. Repeated calls have no effect."""
 
     @abstractmethod
     def _collect_attribute(self, name: str) -> list[Any]:
-        """The attribute of every env, in order of ids."""
+        """Return the attribute of every env, in order of ids."""
 
     @property
     def _env_ref(self) -> object:
-        """:attr:`env_ref` by the name that DI-engine has, which scripts read."""
+        """:attr:`env_ref` under DI-engine's name, which scripts read."""
         return self.env_ref
 
     def __getattr__(self, name: str) -> list[Any]:
-        # Reached only for names that the manager itself does not have. Private names are never an env's business;
-        # without this rule a half constructed manager would recurse for its own attributes.
+        # Only reached for names that the manager lacks. Private names are never forwarded to envs; otherwise a
+        # partially constructed manager would recurse for its own attributes.
         if name.startswith("_") or "env_ref" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         ref = self.env_ref

@@ -1,4 +1,4 @@
-"""Columns of one vector step: actions of a batch out, observations and rewards of many envs in, with their checks."""
+"""Columns of one vector step: actions sent, observations and rewards received, with checks."""
 
 import logging
 from collections.abc import Sequence
@@ -28,16 +28,16 @@ from ding.utils.nested import iter_leaves, map_leaves, map_nested, map_paths
 logger = logging.getLogger(__name__)
 
 Schema: TypeAlias = dict[str, tuple[tuple[int, ...], Any]]
-"""Path of a leaf -> shape and dtype of a row of it."""
+"""Path of a leaf -> shape and dtype of a row."""
 
 _FLOAT32 = np.dtype(np.float32)
 
 
 class NumberCheck:
-    """Looks for numbers that networks cannot take in what envs return: NaN is an error, others a warning.
+    """Checks values returned by envs for numbers that networks cannot process: NaN is an error, others a warning.
 
     Args:
-        enabled: whether to look.
+        enabled: Whether to check.
     """
 
     def __init__(self, enabled: bool) -> None:
@@ -45,13 +45,13 @@ class NumberCheck:
         self._warned: set[str] = set()
 
     def nan_in(self, name: str, columns: Columns, env_ids: Sequence[int] | None = None) -> tuple[int, str] | None:
-        """Return the position of a row that holds NaN, and where, as "the observation at 'a'"; None without one.
+        """Return the position of a row that contains NaN, and a description such as "the observation at 'a'"; or None.
 
-        The first time that a number is infinite, or float32 cannot hold it, a warning names it.
+        The first number that is infinite, or beyond the float32 range, is logged as a warning.
 
         Args:
-            name: of the columns, as "the reward".
-            env_ids: the env of each row; by default its position.
+            name: Name of the columns, such as "the reward".
+            env_ids: Env of each row; by default its position.
         """
         if not self._enabled or (isinstance(columns, np.ndarray) and is_surely_finite(columns)):
             return None
@@ -73,13 +73,13 @@ class NumberCheck:
 
 
 def action_rows(batch: EnvBatch, discrete: bool, as_given: bool = False) -> list[Any]:
-    """One action per env: Python ints if ``discrete``, else arrays (or what a list column holds).
+    """Return one action per env: Python ints if ``discrete``, otherwise arrays (or the elements of a list column).
 
     Args:
-        batch: actions ``[N]``, ``[N, 1]`` or ``[N, d]``, a tensor or an array; or dicts or lists of them.
-        discrete: whether the envs take plain ints.
-        as_given: whether the batch was made of single actions, which keep their form; tensors become arrays, also in
-            dicts, lists and tuples. Of columns ``[N]`` each env takes a 0-d array.
+        batch: Actions ``[N]``, ``[N, 1]`` or ``[N, d]``, as a tensor or an array; or dicts or lists of them.
+        discrete: Whether the envs take plain ints.
+        as_given: Whether the batch was built from single actions, which keep their form; tensors become arrays, also in
+            dicts, lists and tuples. From columns ``[N]`` each env takes a 0-d array.
     """
     if as_given and not discrete:
         return [_array_row(row) for row in batch.values()]
@@ -105,17 +105,17 @@ def _array_rows(columns: Columns, length: int) -> list[Any]:
     if isinstance(columns, list):
         return [_array_row(row) for row in columns]
     array = columns.detach().cpu().numpy() if isinstance(columns, torch.Tensor) else columns
-    # Of numbers, too, each env gets an array.
+    # Each env gets an array, even for single numbers.
     return list(array) if array.ndim > 1 else [array[position, ...] for position in range(length)]
 
 
 def _array_row(row: object) -> object:
-    """An action with arrays in place of tensors."""
+    """Replace tensors in an action by arrays."""
     return map_nested(lambda leaf: leaf.numpy(force=True) if isinstance(leaf, torch.Tensor) else leaf, row)
 
 
 def of_abnormal(obs: Any, reward: Any, last_obs: Any) -> tuple[Any, Any]:
-    """Observation and reward of a step that collectors drop; what is missing, or NaN, is the one before, and 0."""
+    """Return observation and reward of an abnormal step; missing or NaN values become the last observation and 0."""
     if obs is None or _holds_nan(stack_rows([obs])):
         obs = last_obs
     paid = np.asarray(0.0 if reward is None else reward)
@@ -136,23 +136,23 @@ def reward_rows(
     shape: "tuple[int, ...] | None",
     are_own: bool = False,
 ) -> np.ndarray:
-    """Rewards as float64 ``[N]`` where each is one number, else ``[N, ...]``.
+    """Return rewards as float64 ``[N]`` if each is one number, else ``[N, ...]``.
 
     Args:
-        rewards: one per env.
-        env_ids: the envs.
-        check: looks at the rewards.
-        shape: that several numbers must have; ``None`` for any that all envs have.
-        are_own: see :func:`~ding.envs.contract.fits_reward_space`.
+        rewards: One reward per env.
+        env_ids: Ids of the envs.
+        check: Checks the rewards.
+        shape: Required shape of several numbers; ``None``: any shape that all envs share.
+        are_own: See :func:`~ding.envs.contract.fits_reward_space`.
 
     Raises:
-        DataProblem: a reward is no number, is NaN or does not fit.
+        DataProblem: A reward is not a number, is NaN or has a wrong shape.
     """
     try:
         array = np.array(rewards)
     except (TypeError, ValueError):
         array = np.array(None)
-    # With a dtype, numpy would also read numbers out of texts and objects.
+    # With a dtype, NumPy would also parse numbers from strings and objects.
     if array.dtype.kind in "fiub":
         array = array.astype(np.float64, copy=False)
     else:
@@ -182,18 +182,18 @@ def _unlike_rewards(
             raise DataProblem(reward_misfit(array.shape, expected), env_id)
     if all(array.size == 1 for array in arrays):
         return np.array([array.item() for array in arrays], dtype=np.float64)
-    # A number among arrays: the reward of a step that failed.
+    # A number among arrays: the reward of a failed step.
     return np.array(np.broadcast_arrays(*arrays), dtype=np.float64)
 
 
 def reward_shape(space: "gymnasium.Space[Any] | None") -> "tuple[int, ...] | None":
-    """The shape of a reward of several numbers that a reward space allows; ``None`` where there is no such space."""
+    """Return the shape of rewards of several numbers that a reward space allows; ``None`` without a reward space."""
     shape = getattr(space, "shape", None)
     return None if shape is None else tuple(shape) or (1,)
 
 
 def given_rewards(rewards: list[Any]) -> "list[Any] | None":
-    """The rewards as envs gave them, copied; ``None`` where all are what a row of a column is: float32 ``(1,)``."""
+    """Return the rewards in the form of the envs, copied; ``None`` if all are rows of a column, float32 ``(1,)``."""
     for reward in rewards:
         if type(reward) is not np.ndarray or reward.dtype is not _FLOAT32 or not reward.ndim:
             return [copied(one) for one in rewards]
@@ -201,7 +201,7 @@ def given_rewards(rewards: list[Any]) -> "list[Any] | None":
 
 
 def given_numbers(columns: Columns, rows: Sequence[Any]) -> "Columns | None":
-    """The columns with lists of what envs gave in place of arrays ``[N]``; ``None`` where these give the same rows."""
+    """Replace arrays ``[N]`` of the columns by lists in the form of the envs; ``None`` if both give the same rows."""
     if isinstance(columns, dict):
         parts = {
             key: given_numbers(column, [row[key] for row in rows])
@@ -218,20 +218,19 @@ def given_numbers(columns: Columns, rows: Sequence[Any]) -> "Columns | None":
 
 
 class DeclaredDtypes:
-    """Observations in the dtypes that their space declares, whatever dtypes of the same kind an env returns.
+    """Converts observations to the dtypes declared by their space, from other dtypes of the same kind.
 
-    An array whose shape is not that of its Box, or that does not convert, stays as it is; so does what no Box
-    describes.
+    Arrays with another shape than their Box, or that do not convert, are unchanged, as are values without a Box.
 
     Args:
-        space: observation space of one env: a Box, or a Dict of spaces; of others nothing is converted.
+        space: Observation space of one env: a Box, or a Dict of spaces; nothing is converted for other spaces.
     """
 
     def __init__(self, space: gymnasium.Space[Any]) -> None:
         self._boxes = {path: leaf for path, leaf in iter_leaves(tree_of(space)) if isinstance(leaf, spaces.Box)}
 
     def columns(self, columns: Columns, path: str = "") -> Columns:
-        """The observations of N envs, which lie at ``path`` of the space."""
+        """Convert the observations of N envs at ``path`` of the space."""
         result: Columns = map_paths(self._column, columns, path)
         return result
 
@@ -244,16 +243,16 @@ class DeclaredDtypes:
 
 
 class ObsStacker:
-    """Stacks observations, one per env, into columns, and names the env whose observation does not fit.
+    """Stacks observations, one per env, into columns, and identifies the env of an invalid observation.
 
-    A space that is ``reliable`` says what an observation is, see :mod:`ding.envs.contract`. Otherwise dtypes are
-    converted where that is possible, and the envs are compared with the first observation seen. What is no array, or
-    has a space that says nothing about shapes, becomes a ``list`` column of copies if it does not stack.
+    A ``reliable`` space defines valid observations, see :mod:`ding.envs.contract`. Otherwise dtypes are converted if
+    possible, and the envs are compared with the first observation. Values that are not arrays, or whose space has no
+    shape, become a ``list`` column of copies if they do not stack.
 
     Args:
-        space: observation space of one env.
-        reliable: whether envs are known to keep to their space.
-        check: looks at the observations.
+        space: Observation space of one env.
+        reliable: Whether the envs are known to comply with their space.
+        check: Checks the observations.
     """
 
     def __init__(self, space: gymnasium.Space[Any], reliable: bool, check: NumberCheck) -> None:
@@ -265,10 +264,10 @@ class ObsStacker:
         self._first: Schema | None = None
 
     def stack(self, obs: Sequence[Any], env_ids: Sequence[int]) -> Columns:
-        """Return the observations as columns with one row each.
+        """Return the observations as columns with one row per env.
 
         Raises:
-            DataProblem: an observation does not fit.
+            DataProblem: An observation is invalid.
         """
         if self._box is None:
             columns = self._stack_any(obs, env_ids)
@@ -285,10 +284,10 @@ class ObsStacker:
         return columns
 
     def row(self, obs: object, env_id: int) -> object:
-        """Return the observation of one env as it stacks, its numbers as they were given.
+        """Return the observation of one env in stackable form, with numbers in their original form.
 
         Raises:
-            DataProblem: an observation does not fit.
+            DataProblem: An observation is invalid.
         """
         columns = self.stack([obs], [env_id])
         given = None if self._box is not None else given_numbers(columns, [obs])
@@ -344,7 +343,7 @@ class ObsStacker:
 
 
 def _schema(columns: Columns) -> Schema | None:
-    """Shapes and dtypes of the leaves; ``None`` where one of them is a list."""
+    """Return shapes and dtypes of the leaves; ``None`` if one of them is a list."""
     if isinstance(columns, np.ndarray):
         return {"": (columns.shape[1:], columns.dtype)}
     schema: Schema = {}
@@ -356,7 +355,7 @@ def _schema(columns: Columns) -> Schema | None:
 
 
 def schema_problem(found: Schema, expected: Schema) -> str:
-    """What about an observation is not as in the first one."""
+    """Describe the difference between an observation and the first one."""
     if found.keys() != expected.keys():
         return f"observation with the keys {sorted(found)}, expected {sorted(expected)}"
     path = next(path for path in found if found[path] != expected[path])

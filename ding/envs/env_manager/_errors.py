@@ -3,14 +3,14 @@
 Exceptions::
 
     EnvManagerError (RuntimeError)
-    ├── EnvResetError      an env could not be reset within its retries
+    ├── EnvResetError      all attempts to reset an env failed
     ├── EnvStepError       an env raised while stepping
-    ├── EnvTimeoutError    an env needed longer than ``step_timeout`` or ``reset_timeout``
+    ├── EnvTimeoutError    an env exceeded ``step_timeout`` or ``reset_timeout``
     ├── EnvCrashedError    the process of an env died
     └── EnvDataError       an env returned a wrong shape or dtype, or NaN
 
-Every message names the env and the seed it last got; where there is one, it carries the traceback of the env's own
-exception.
+    Every message names the env and its last seed; if there is one, it contains the traceback of the env's own
+    exception.
 """
 
 import signal
@@ -18,18 +18,18 @@ import traceback
 
 from ding.envs.contract import DataProblem
 
-# What a call of an env may raise as a fault of that env: `sys.exit()` in an env would end the run without a reason.
-# KeyboardInterrupt and other wishes to end the run pass; see also :func:`raise_wish`.
+# Exceptions of a call that count as a fault of the env: `sys.exit()` in an env would end the run without a reason.
+# KeyboardInterrupt and other requests to end the run propagate; see also :func:`raise_wish`.
 ENV_FAULTS = (Exception, SystemExit)
 
 
 class EnvManagerError(RuntimeError):
-    """Base class: what went wrong in one environment of a manager.
+    """Base class of errors of one environment of a manager.
 
     Attributes:
-        env_id: position of the env in the manager.
-        seed: the seed that the env last got from the manager, ``None`` when it never got one.
-        original: text of the env's own traceback, ``""`` when there is none.
+        env_id: Position of the env in the manager.
+        seed: Last seed that the env got from the manager; ``None`` if it got none.
+        original: Text of the env's own traceback; ``""`` if there is none.
     """
 
     def __init__(self, message: str, env_id: int | None = None, seed: int | None = None, original: str = "") -> None:
@@ -45,15 +45,15 @@ class EnvManagerError(RuntimeError):
 
 
 class EnvResetError(EnvManagerError):
-    """An env could not be reset within its retries."""
+    """All attempts to reset an env failed."""
 
 
 class EnvStepError(EnvManagerError):
-    """An env raised while stepping."""
+    """An env raised an exception while stepping."""
 
 
 class EnvTimeoutError(EnvManagerError):
-    """An env needed longer than its ``step_timeout`` or ``reset_timeout``."""
+    """An env exceeded its ``step_timeout`` or ``reset_timeout``."""
 
 
 class EnvCrashedError(EnvManagerError):
@@ -70,7 +70,7 @@ def traceback_text(error: BaseException) -> str:
 
 
 def reset_failed(env_id: int, attempts: int, cause: str, seed: int | None, original: str) -> EnvResetError:
-    """The error for an env of which ``attempts`` resets in a row failed, the last one with ``cause``."""
+    """Return the error for an env with ``attempts`` consecutive failed resets, the last one because of ``cause``."""
     times = "its only attempt" if attempts == 1 else f"all {attempts} attempts"
     return EnvResetError(
         f"Env {env_id} could not be reset: {times} failed, the last with {cause}", env_id, seed, original
@@ -78,17 +78,17 @@ def reset_failed(env_id: int, attempts: int, cause: str, seed: int | None, origi
 
 
 def build_failed(env_id: int, cause: str, original: str) -> EnvManagerError:
-    """The error for an env that could not be built."""
+    """Return the error for an env that could not be built."""
     return EnvManagerError(f"Env {env_id} could not be built: {cause}", env_id, None, original)
 
 
 def bad_data(env_id: int, what: str, seed: int | None) -> EnvDataError:
-    """The error for an env that returned what is outside of the contract."""
+    """Return the error for an env that returned a value outside of the contract."""
     return EnvDataError(f"Env {env_id} returned bad data: {what}", env_id, seed)
 
 
 def step_failed(env_id: int, error: BaseException, seed: int | None) -> EnvManagerError:
-    """The error for an env that raised while stepping; manager errors of a more special kind keep their class."""
+    """Return the error for an env that raised while stepping; more specific manager errors keep their class."""
     if isinstance(error, EnvManagerError):
         return error
     if isinstance(error, DataProblem):
@@ -96,12 +96,12 @@ def step_failed(env_id: int, error: BaseException, seed: int | None) -> EnvManag
     return EnvStepError(f"Env {env_id} step raised: {describe(error)}", env_id, seed, traceback_text(error))
 
 
-# What numpy raises for `int(x)` and `float(x)` of an array with an axis; up to 2.3 it warned where x has one entry.
+# Message of NumPy for `int(x)` and `float(x)` of an array with an axis; up to 2.3 only a warning for one entry.
 _NO_SCALAR = "only 0-dimensional arrays can be converted to Python scalars"
 
 
 def describe(error: BaseException) -> str:
-    """``Type: message`` of an exception, with what to do about one that older versions of numpy do not raise."""
+    """Return ``Type: message`` of an exception, with advice for one that older versions of NumPy do not raise."""
     if isinstance(error, DataProblem):
         return f"bad data: {error}"
     text = f"{type(error).__name__}: {error}"
@@ -111,7 +111,7 @@ def describe(error: BaseException) -> str:
 
 
 def raise_wish(error: BaseException) -> None:
-    """Raise a ``SystemExit`` again that a handler of a signal raised while an env ran: that is no fault of the env."""
+    """Re-raise a ``SystemExit`` that a signal handler raised while an env ran: it is not a fault of the env."""
     if isinstance(error, SystemExit):
         handlers = [getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()]
         if any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__)):
@@ -119,7 +119,7 @@ def raise_wish(error: BaseException) -> None:
 
 
 def describe_exit(code: int | None) -> str:
-    """The exit code of a process in words."""
+    """Describe the exit code of a process."""
     if code is not None and code < 0:
         try:
             return f"killed by {signal.Signals(-code).name}"

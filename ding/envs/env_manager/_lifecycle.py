@@ -1,4 +1,4 @@
-"""What every env manager keeps about its envs: states, episode counts, seeds and reset arguments.
+"""Bookkeeping of env managers: states, episode counts, seeds and reset arguments of the envs.
 
 State machine of one env::
 
@@ -12,7 +12,7 @@ State machine of one env::
                                        +--reset({id})-------- NEED_RESET <-----------+ no auto_reset, episodes left
                                                               DONE <-----------------+ episode_num reached
 
-The class is not thread-safe: a manager that resets in the background guards it with its own lock.
+The class is not thread-safe: a manager that resets in the background must guard it with a lock.
 """
 
 import enum
@@ -57,15 +57,15 @@ class EnvLifecycle:
     """States, episode counts, seeds and reset arguments of ``env_num`` envs.
 
     Args:
-        env_num: number of envs.
-        episode_num: episodes that each env plays before it is DONE; ``inf`` for no end.
+        env_num: Number of envs.
+        episode_num: Number of episodes that each env plays before it is DONE; ``inf``: unlimited.
 
     Attributes:
-        states: of each env. Changed by the methods ``mark...`` only.
-        ready_ids: ids of the envs in state RUN, ascending. Do not change the list.
-        ready_array: the same as int64 ``[N]``, the same object until a state changes.
-        last_seeds: the seed that each env got last, ``None`` without one.
-        seeds_vary: whether each episode starts from a seed of its own, see :meth:`seed_episodes`.
+        states: State of each env. Changed only by the methods ``mark...``.
+        ready_ids: Ids of the envs in state RUN, ascending. Do not modify the list.
+        ready_array: The same as int64 ``[N]``; the same object until a state changes.
+        last_seeds: Last seed of each env; ``None`` without one.
+        seeds_vary: Whether each episode starts from its own seed, see :meth:`seed_episodes`.
     """
 
     def __init__(self, env_num: int, episode_num: float = math.inf) -> None:
@@ -76,7 +76,7 @@ class EnvLifecycle:
         self._step_failures = [0] * env_num
         self.last_seeds: list[int | None] = [None] * env_num
         self._given_seeds: list[int | None] = [None] * env_num
-        # Per env, the episodes that ended since all envs were reset together.
+        # Per env, the number of finished episodes since all envs were reset together.
         self._episode_index = [0] * env_num
         self._seed_of: Callable[[int], int] | None = None
         self.seeds_vary = False
@@ -90,18 +90,18 @@ class EnvLifecycle:
     # states
 
     def mark(self, env_id: int, state: EnvState) -> None:
-        """Put one env into ``state``."""
+        """Set the state of one env."""
         self.states[env_id] = state
         self._find_ready()
 
     def mark_some(self, env_ids: Iterable[int], state: EnvState) -> None:
-        """Put some envs into ``state``."""
+        """Set the state of some envs."""
         for env_id in env_ids:
             self.states[env_id] = state
         self._find_ready()
 
     def mark_all(self, state: EnvState) -> None:
-        """Put all envs into ``state`` and, for INIT, start counting episodes anew."""
+        """Set the state of all envs and, for INIT, reset the episode counts."""
         self.states = [state] * self.env_num
         self._find_ready()
         if state is EnvState.INIT:
@@ -131,43 +131,43 @@ class EnvLifecycle:
         return env_ids
 
     def count_episode(self, env_id: int) -> bool:
-        """Count a finished episode; whether the env has more episodes to play."""
+        """Count a finished episode; return whether the env has more episodes to play."""
         self._step_failures[env_id] = 0
         self._episode_index[env_id] += 1
         self.episode_counts[env_id] += 1
         return self.episode_counts[env_id] < self.episode_num
 
     def count_step_failure(self, env_id: int, max_retry: int) -> bool:
-        """Count a failed step; whether there were at most ``max_retry`` since an episode of this env finished."""
+        """Count a failed step; return whether at most ``max_retry`` occurred since the env's last finished episode."""
         self._step_failures[env_id] += 1
         return self._step_failures[env_id] <= max_retry
 
     # errors
 
     def error(self, kind: type[EnvManagerError], env_id: int, what: str, original: str = "") -> EnvManagerError:
-        """An error that names an env and the seed it last got; ``original``: the traceback of the env's own error."""
+        """Return an error with an env and its last seed; ``original`` is the traceback of the env's own error."""
         return kind(f"Env {env_id} {what}", env_id, self.last_seeds[env_id], original)
 
     def bad_data(self, env_id: int, what: str) -> EnvManagerError:
-        """The error for an env that returned wrong data."""
+        """Return the error for an env that returned invalid data."""
         return bad_data(env_id, what, self.last_seeds[env_id])
 
     # seeds
 
     def set_seed(self, seed: SeedLike, dynamic_seed: bool | None = None) -> int:
-        """Note seeds; they are sent to the envs once, before their next reset.
+        """Set seeds, which the envs get once, before their next reset.
 
         Args:
-            seed: an int ``s`` gives env ``i`` the seed ``s + i``; a list has one seed per env; a dict gives seeds to
-                the envs it names.
-            dynamic_seed: handed to ``env.seed`` when it is not ``None``.
+            seed: An int ``s`` gives env ``i`` the seed ``s + i``; a list has one seed per env; a dict maps env ids to
+                seeds.
+            dynamic_seed: Passed to ``env.seed`` unless it is ``None``.
 
         Returns:
             The first seed (for the manager's action space).
 
         Raises:
-            TypeError: ``seed`` is none of these.
-            AssertionError: a list of another length than there are envs, or an unknown env id.
+            TypeError: ``seed`` has another type.
+            AssertionError: A list has a wrong length, or an env id is unknown.
         """
         seeds = self._seed_per_env(seed)
         self._seed_of = None
@@ -196,12 +196,12 @@ class EnvLifecycle:
         )
 
     def seed_episodes(self, seed_of: Callable[[int], int] | None = None) -> None:
-        """Start each episode of an env from a seed of its own, and from the same ones after each reset of all envs.
+        """Give each episode of an env its own seed, and repeat these seeds after each reset of all envs.
 
         Args:
-            seed_of: returns the seed of an episode; env ``i`` plays the episodes ``i``, ``i + env_num``,
-                ``i + 2 * env_num``, ... ``None``: keep the function of an earlier call, else derive the seeds of an
-                env's further episodes from its own one. Envs without a seed, and those with a dynamic one, stay so.
+            seed_of: Returns the seed of an episode; env ``i`` plays the episodes ``i``, ``i + env_num``,
+                ``i + 2 * env_num``, ... ``None``: keep the function of an earlier call, or else derive the seeds of an
+                env's later episodes from its own seed. Envs without a seed, or with a dynamic one, are unchanged.
         """
         self.seeds_vary = True
         if seed_of is not None:
@@ -210,11 +210,11 @@ class EnvLifecycle:
             self.last_seeds[:] = [seed_of(env_id) for env_id in range(self.env_num)]
 
     def rewind(self) -> None:
-        """Begin with the first episodes again: all envs are about to be reset together."""
+        """Restart from the first episodes, because all envs are about to be reset together."""
         self._episode_index = [0] * self.env_num
 
     def fixed_seed(self, env_id: int) -> int | None:
-        """Return the seed that the next episode must start from, ``None`` when its seed is dynamic or missing."""
+        """Return the seed of the next episode; ``None`` if its seed is dynamic or missing."""
         index, seed = self._episode_index[env_id], None
         if self._seed_of is not None:
             seed = self._seed_of(env_id + index * self.env_num)
@@ -227,7 +227,7 @@ class EnvLifecycle:
         return seed
 
     def take_seed(self, env_id: int) -> tuple[Any, ...] | None:
-        """Return the arguments for ``env.seed`` before a reset, ``None`` when the env needs no new seed."""
+        """Return the arguments of ``env.seed`` before a reset; ``None`` if the env needs no new seed."""
         waits = env_id in self._pending
         self._pending.discard(env_id)
         if self.seeds_vary and (seed := self.fixed_seed(env_id)) is not None:
@@ -235,10 +235,10 @@ class EnvLifecycle:
         return self._seed_args(env_id) if waits else None
 
     def renewal_seed(self, env_id: int) -> tuple[Any, ...] | None:
-        """Arguments for ``env.seed`` of a rebuilt env, ``None`` if its predecessor never got a seed.
+        """Return the arguments of ``env.seed`` for a rebuilt env; ``None`` if its predecessor never got a seed.
 
-        A seed that an episode must start from stays. Else it is derived from the last one and from the number of
-        rebuilds, so that the run stays reproducible without playing the predecessor's episodes again.
+        The fixed seed of an episode is kept. Otherwise the seed is derived from the last one and the number of
+        rebuilds, so that the run stays reproducible without repeating the predecessor's episodes.
         """
         self._pending.discard(env_id)
         fixed, last = self.fixed_seed(env_id), self.last_seeds[env_id]
@@ -258,11 +258,11 @@ class EnvLifecycle:
     # reset arguments
 
     def remember_reset(self, reset_param: ResetParam) -> list[int]:
-        """Note the reset arguments and return the ids of the envs to reset.
+        """Store the reset arguments and return the ids of the envs to reset.
 
         Args:
-            reset_param: ``None`` for all envs with the arguments they had, which begin with their first episodes again
-                (see :meth:`rewind`); else env id -> keyword arguments, where ``None`` keeps the noted ones.
+            reset_param: ``None``: all envs with their stored arguments, restarting from their first episodes (see
+                :meth:`rewind`); else env id -> keyword arguments, where ``None`` keeps the stored ones.
         """
         if reset_param is None:
             self.rewind()
@@ -275,5 +275,5 @@ class EnvLifecycle:
         return list(reset_param)
 
     def reset_kwargs(self, env_id: int) -> dict[str, Any]:
-        """Keyword arguments for the next reset of this env."""
+        """Return the keyword arguments of this env's next reset."""
         return self._reset_params[env_id]

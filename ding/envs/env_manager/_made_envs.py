@@ -1,4 +1,4 @@
-"""What the settings of a manager do to the envs that its functions make: a limit of steps, and further tries."""
+"""Settings of a manager that wrap the created envs: a step limit and retries."""
 
 import logging
 import time
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 
 
 class StepRetryEnv:
-    """The env that ``env_fn`` makes; a ``step`` that raises is done again with the same action, as DI-engine does it.
+    """Env that repeats a failed ``step`` with the same action, as in DI-engine.
 
-    Arguments:
-        env_fn: makes the env.
-        max_tries: how often a step is done at most; the last error is raised.
-        waiting_time: seconds between two tries.
+    Args:
+        env_fn: Creates the env.
+        max_tries: Maximum number of attempts; the last error is raised.
+        waiting_time: Seconds between two attempts.
     """
 
     has_fast_step = False
@@ -33,7 +33,7 @@ class StepRetryEnv:
         self._max_tries, self._waiting_time = max_tries, waiting_time
 
     def step(self, action: object) -> object:
-        """``step`` of the env."""
+        """Step the env, with retries."""
         for attempt in range(1, self._max_tries):
             try:
                 return self.env.step(action)
@@ -48,16 +48,16 @@ class StepRetryEnv:
         return defer_norms(self.env)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "env":  # not made yet
+        if name == "env":  # not created yet
             raise AttributeError(name)
         return getattr(self.env, name)
 
 
 def limited_env(env_fn: Callable[[], Any], max_episode_steps: int) -> Any:
-    """Return the env that ``env_fn`` makes; its episodes are truncated after so many steps.
+    """Create the env of ``env_fn`` with a limit on the steps of an episode.
 
-    An env that ends its episodes earlier, or has a limit of its own in its config, is not changed by that. Vector envs
-    have limits of their own.
+    An env that ends its episodes earlier, or whose config has a limit, is unaffected. Vector envs have their own
+    limits.
     """
     env = env_fn()
     if isinstance(env, DingEnvWrapper):

@@ -1,4 +1,4 @@
-"""An env manager whose observations and rewards the run normalises."""
+"""Env manager whose observations and rewards the run normalises."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,40 +13,40 @@ from ding.rl_utils.normalization import Normalization, Norms
 
 
 class NormalizedEnvManager:
-    """A manager in which the wrappers ``obs_norm`` and ``reward_norm`` of all envs share the statistics of the run.
+    """Manager in which the wrappers ``obs_norm`` and ``reward_norm`` of all envs share the statistics of the run.
 
-    The envs hand out what they have, wherever they run; here it is taken into the statistics and normalised, all envs
-    at once. What is ready for an action is, but for first observations, what the step before returned. An evaluator's
-    statistics stay as they are, and its rewards are those of the env.
+    The envs return raw values; this class updates the statistics and normalises the values of all envs at once. Apart
+    from first observations, the observations that wait for an action are those returned by the previous step. For an
+    evaluator the statistics are constant, and the rewards are those of the env.
 
-    Everything else is the manager's own.
+    All other attributes are the manager's.
 
     Args:
-        manager: With the v1 interface; its norms are deferred.
-        norms: What is normalised.
+        manager: Manager with the v1 interface and deferred norms.
+        norms: Quantities to normalise.
     """
 
     def __init__(self, manager: EnvManager, norms: Norms) -> None:
         self._manager: Any = manager
         self._norms = norms
         self._reads_only = False
-        # Until a policy's are used.
+        # Used until the policy's statistics are set.
         self._statistics = Normalization()
         self._statistics.activate(norms)
         count = manager.env_num
-        # The newest observation of each env, as it came (NaN: none) and as it was handed out.
+        # Latest observation of each env, raw (NaN: none) and as returned.
         self._raw: np.ndarray | None = None
         self._newest: np.ndarray | None = None
         self._returns = np.zeros(count)
 
     def use(self, statistics: Normalization, reads_only: bool) -> None:
-        """Normalise by the statistics of a policy.
+        """Use the statistics of a policy.
 
         Args:
-            reads_only: Whether it evaluates.
+            reads_only: Whether the policy evaluates.
 
         Raises:
-            ValueError: the statistics are those of observations of another shape.
+            ValueError: The statistics belong to observations of another shape.
         """
         if statistics is not self._statistics:
             statistics.activate(self._norms)
@@ -78,7 +78,7 @@ class NormalizedEnvManager:
         return EnvBatch.unchecked(ids, newest[ids])
 
     def _newest_frame(self, obs: np.ndarray) -> np.ndarray:
-        """What is new in observations ``[N, *obs_shape]``, or in stacks ``[N, frames, *obs_shape]``."""
+        """Return the new part of observations ``[N, *obs_shape]``, or of stacks ``[N, frames, *obs_shape]``."""
         assert self._norms.obs_shape is not None
         newest: tuple[slice | int, ...] = (slice(None), *[-1] * (obs.ndim - 1 - len(self._norms.obs_shape)))
         values: np.ndarray = obs[newest]
@@ -91,7 +91,7 @@ class NormalizedEnvManager:
         return self._raw, self._newest
 
     def step(self, actions: Mapping[int, Any]) -> TimestepBatch:
-        """Do one step in each of the given envs; see the manager's own ``step``."""
+        """Step each of the given envs once; see the manager's ``step``."""
         batch: TimestepBatch = self._manager.step(actions)
         if not len(batch):
             return batch
@@ -123,7 +123,7 @@ class NormalizedEnvManager:
         self._returns[ids] = returns
         return self._statistics.scaled_reward(paid)
 
-    # life
+    # life cycle
 
     def launch(self, reset_param: Any = None) -> None:
         self._forget()
@@ -170,7 +170,7 @@ class NormalizedEnvManager:
                 kept[env_id], newest[env_id] = raw, obs
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_manager":  # not made yet
+        if name == "_manager":  # not created yet
             raise AttributeError(name)
         return getattr(self._manager, name)
 
@@ -180,7 +180,7 @@ def _is_unknown(row: np.ndarray) -> bool:
 
 
 def _sound(batch: TimestepBatch) -> np.ndarray:
-    """Which timesteps are not abnormal, bool ``[N]``."""
+    """Return which timesteps are not abnormal, bool ``[N]``."""
     sound = np.ones(len(batch), dtype=np.bool_)
     sound[[position for position, info in batch.infos.items() if is_abnormal(info)]] = False
     return sound

@@ -1,4 +1,4 @@
-"""The v2 interface of an env manager: stacked observations out, a list of actions in, a list of timestep trees out."""
+"""The v2 interface of an env manager: stacked observations, lists of actions, and lists of timestep trees."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -20,9 +20,9 @@ Actions: TypeAlias = Mapping[Any, Any] | Sequence[Any] | np.ndarray | torch.Tens
 
 
 def tree_timesteps(batch: TimestepBatch) -> list[EasyDict]:
-    """One tree with ``obs, reward, done, info, env_id`` per env; ``done`` and ``env_id`` are numpy scalars.
+    """Return one tree with ``obs, reward, done, info, env_id`` per env; ``done`` and ``env_id`` are NumPy scalars.
 
-    Keys of ``info`` become identifiers, and its text values are dropped.
+    Keys of ``info`` become identifiers, and its string values are dropped.
     """
     trees = []
     for env_id, step in batch.items():
@@ -33,7 +33,7 @@ def tree_timesteps(batch: TimestepBatch) -> list[EasyDict]:
 
 
 def empty_columns(space: spaces.Space[Any]) -> Obs:
-    """Observations of no env: an array ``[0, *shape]``, or a tree of such arrays."""
+    """Return observations of zero envs: an array ``[0, *shape]``, or a tree of such arrays."""
     columns = map_leaves(_no_rows, tree_of(space, tuples=False))
     return EasyDict(columns) if isinstance(columns, dict) else columns
 
@@ -43,14 +43,14 @@ def _no_rows(space: spaces.Space[Any]) -> np.ndarray:
 
 
 def batch_of_actions(actions: Actions, env_ids: Sequence[int]) -> EnvBatch:
-    """The actions with the ids of the envs they are for.
+    """Return the actions with the ids of their envs.
 
     Args:
-        actions: a mapping env id -> action, or a list, array, tensor or dict of columns in the order of ``env_ids``.
-        env_ids: the envs whose observations were handed out.
+        actions: Mapping from env id to action, or a list, array, tensor or dict of columns in the order of ``env_ids``.
+        env_ids: Envs of the last returned observations.
 
     Raises:
-        AssertionError: another number of actions than envs.
+        AssertionError: The number of actions differs from the number of envs.
     """
     if isinstance(actions, EnvBatch):
         return actions
@@ -71,10 +71,10 @@ def batch_of_actions(actions: Actions, env_ids: Sequence[int]) -> EnvBatch:
 
 
 class V2Interface(AbstractEnvManager):
-    """Gives a manager with the v1 interface, which stands behind it in the order of base classes, the v2 interface.
+    """Adds the v2 interface to a manager with the v1 interface, which follows it in the order of base classes.
 
-    Actions belong to the envs of the ``ready_obs`` that was read last, by id: an env that changed its state in between
-    does not shift them.
+    Actions belong, by id, to the envs of the last read ``ready_obs``: an env that changed its state in between does not
+    shift them.
     """
 
     _handed_ids: list[int] | None = None
@@ -101,16 +101,17 @@ class V2Interface(AbstractEnvManager):
         return EasyDict(columns) if isinstance(columns, dict) else columns
 
     def step(self, actions: Actions) -> list[EasyDict]:
-        """Do one step in each env of the last ``ready_obs``.
+        """Step each env of the last ``ready_obs``.
 
         Args:
-            actions: one action per env, as a list, array, tensor or tree ``[N, ...]``; or a mapping env id -> action.
+            actions: One action per env, as a list, array, tensor or tree ``[N, ...]``; or a mapping from env id to
+                action.
 
         Returns:
             One tree per env with ``obs, reward, done, info, env_id``.
 
         Raises:
-            AssertionError: another number of actions than envs.
+            AssertionError: The number of actions differs from the number of envs.
         """
         env_ids = self._handed_ids if self._handed_ids is not None else self.ready_batch.env_ids.tolist()
         self._handed_ids = None
@@ -120,14 +121,14 @@ class V2Interface(AbstractEnvManager):
         return self.as_dict_form()
 
     def as_dict_form(self) -> "V1View":
-        """This manager with the v1 interface, which is the one that the workers speak."""
+        """Return this manager with the v1 interface, which the workers use."""
         return V1View(self)
 
 
 class V1View:
     """The v1 interface of a manager with the v2 interface: ``ready_obs``, actions and timesteps keyed by env id.
 
-    Everything else is the manager's own.
+    All other attributes are the manager's.
     """
 
     def __init__(self, manager: V2Interface) -> None:

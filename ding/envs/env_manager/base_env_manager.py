@@ -1,4 +1,4 @@
-"""The env managers of the own process, and the factories of all env managers."""
+"""Env managers within the process, and the factories of all env managers."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 @ENV_MANAGER_REGISTRY.register("base")
 class BaseEnvManager(AbstractEnvManager):
-    """Envs in the own process, stepped one after the other.
+    """Runs envs in this process, one after the other.
 
     ``ready_obs`` is an :class:`~ding.data.EnvBatch`, ``step`` takes one (or a dict env id -> action) and returns a
     :class:`~ding.data.TimestepBatch`. The timestep of a finished episode holds its final observation; the env is reset
@@ -53,22 +53,22 @@ class BaseEnvManager(AbstractEnvManager):
 
     Faults:
 
-    * A failing ``reset`` is tried ``max_retry`` more times (with ``retry_type='renew'`` on a new env), then the manager
+    * A failed ``reset`` is retried ``max_retry`` times (with ``retry_type='renew'`` on a new env), then the manager
       closes and raises :class:`EnvResetError`.
-    * A failing ``step`` is not done twice, unless ``retry_step`` asks for it. With ``max_retry`` 1 or less, or with
-      ``retry_step``, the manager closes and raises :class:`EnvStepError`. Else the env goes to state ERROR and its
-      timestep has ``info['abnormal']=True`` and ``info['error']``; the next ``reset({env_id: None})`` brings it back.
-      More than ``max_retry`` failures without a finished episode in between raise.
-    * A call that takes longer than ``step_timeout`` or ``reset_timeout`` counts as failed (main thread only).
-    * An env whose timestep has ``info['abnormal']`` itself stays as it is; collectors and evaluators reset it. At the
-      end of an episode it goes to state ERROR, waits for a reset, and the episode does not count. What of its
-      observation and reward is missing or NaN is the observation before the step and 0.
-    * Data of a wrong shape or dtype, or NaN, raises :class:`EnvDataError` (``check_data=False`` skips the search for
-      NaN).
+    * A failed ``step`` is not repeated, unless ``retry_step`` is set. With ``max_retry`` at most 1, or with
+      ``retry_step``, the manager closes and raises :class:`EnvStepError`. Otherwise the env enters state ERROR and its
+      timestep has ``info['abnormal']=True`` and ``info['error']``; the next ``reset({env_id: None})`` restores it. More
+      than ``max_retry`` failures without a finished episode in between raise an error.
+    * A call that exceeds ``step_timeout`` or ``reset_timeout`` counts as failed (main thread only).
+    * An env that itself sets ``info['abnormal']`` is kept; collectors and evaluators reset it. At the end of an episode
+      it enters state ERROR, waits for a reset, and the episode does not count. Missing or NaN values are replaced by
+      the observation before the step and by reward 0.
+    * Data with a wrong shape or dtype, or with NaN, raises :class:`EnvDataError` (``check_data=False`` disables the NaN
+      check).
 
     Args:
-        env_fn: one callable without arguments per env.
-        cfg: manager config.
+        env_fn: One callable without arguments per env.
+        cfg: Manager config.
     """
 
     config: ClassVar[dict[str, Any]] = {**AbstractEnvManager.config, "check_data": True}
@@ -84,22 +84,22 @@ class BaseEnvManager(AbstractEnvManager):
         self._discrete = False
         self._steps: list[FastStep] = [FastStep(_no_step)] * self.env_num
         self._returns = np.zeros(self.env_num, dtype=np.float64)
-        # The newest observation of each env, and those of the ready envs as they were last stacked.
+        # Latest observation of each env, and the last stacked observations of the ready envs.
         self._obs: list[Any] = [None] * self.env_num
         self._ready: EnvBatch | None = None
         self._broken: set[int] = set()
 
-    # life
+    # life cycle
 
     def launch(self, reset_param: ResetParam = None) -> None:
         """Create the envs and reset them.
 
         Args:
-            reset_param: keyword arguments of the reset per env id; ``None`` for none.
+            reset_param: Keyword arguments of the reset per env id; ``None``: none.
 
         Raises:
-            AssertionError: the manager is open, or ``reset_param`` does not have one entry per env.
-            EnvResetError: an env cannot be reset.
+            AssertionError: The manager is open, or ``reset_param`` does not have one entry per env.
+            EnvResetError: An env cannot be reset.
         """
         self._check_reset_param(reset_param)
         self._life.mark_all(EnvState.INIT)
@@ -115,15 +115,15 @@ class BaseEnvManager(AbstractEnvManager):
         self.reset(reset_param)
 
     def reset(self, reset_param: ResetParam = None) -> None:
-        """Reset all envs, or those that ``reset_param`` names.
+        """Reset all envs, or the envs of ``reset_param``.
 
         Args:
-            reset_param: env id -> keyword arguments of ``env.reset``, which later automatic resets use too; ``None`` as
-                value keeps the arguments that the env had.
+            reset_param: Env id -> keyword arguments of ``env.reset``, which later automatic resets also use; ``None``
+                keeps the previous arguments.
 
         Raises:
-            AssertionError: the manager is closed, or an id is unknown.
-            EnvResetError: an env cannot be reset.
+            AssertionError: The manager is closed, or an id is unknown.
+            EnvResetError: An env cannot be reset.
         """
         self._check_open()
         for env_id, path in self._replay_paths.items():
@@ -177,7 +177,7 @@ class BaseEnvManager(AbstractEnvManager):
         return self._life.error(EnvTimeoutError, env_id, f"{call} took longer than {call}_timeout={seconds} s")
 
     def close(self) -> None:
-        """Close all envs. May be called more than once."""
+        """Close all envs. Repeated calls have no effect."""
         if self.closed:
             return
         self.closed = True
@@ -186,7 +186,7 @@ class BaseEnvManager(AbstractEnvManager):
                 env.close()
             except ENV_FAULTS as error:
                 raise_wish(error)
-                # One env that cannot close must not leave the others open.
+                # An env that fails to close must not leave the others open.
                 logger.warning("env %d: close failed: %r", env_id, error)
         self._life.mark_all(EnvState.VOID)
         self._ready = None
@@ -216,18 +216,18 @@ class BaseEnvManager(AbstractEnvManager):
         return {env_id: self._envs[env_id].render() for env_id in self._life.ready_ids}
 
     def step(self, actions: Mapping[int, Any]) -> Any:
-        """Do one step in each of the given envs.
+        """Step each of the given envs once.
 
         Args:
-            actions: env id -> action, for envs in ``ready_obs``.
+            actions: Env id -> action, for envs in ``ready_obs``.
 
         Returns:
-            ``TimestepBatch``, env id -> timestep.
+            ``TimestepBatch``: env id -> timestep.
 
         Raises:
-            AssertionError: the manager is closed, or an env is not in state RUN.
-            ValueError: no actions.
-            EnvManagerError: an env failed; the manager is closed then.
+            AssertionError: The manager is closed, or an env is not in state RUN.
+            ValueError: There are no actions.
+            EnvManagerError: An env failed; the manager is then closed.
         """
         batch, life = actions if isinstance(actions, EnvBatch) else EnvBatch.from_dict(actions), self._life
         is_ready = batch.env_ids is life.ready_array and life.ready_ids
@@ -269,7 +269,7 @@ class BaseEnvManager(AbstractEnvManager):
             column = column[:, None]
         timesteps = TimestepBatch.unchecked_timesteps(batch.env_ids, columns, column, done, truncated, infos)
         if not self._fast:
-            # Before an env is reset, which may fill what it gave.
+            # Before the reset of an env, which may overwrite its data.
             timesteps.given = self._ready.given = given_numbers(columns, obs_rows)
             timesteps.given_reward = given_rewards(rewards)
         if infos:
@@ -286,7 +286,7 @@ class BaseEnvManager(AbstractEnvManager):
     def _as_columns(
         self, obs: list[Any], rewards: list[Any], env_ids: list[int], infos: dict[int, Any]
     ) -> tuple[Columns, np.ndarray]:
-        # Of a game, whose infos are a list with one per player, the space describes the reward of one player.
+        # In a game, whose infos are a list with one per player, the space describes the reward of one player.
         shape = None if any(isinstance(info, list) for info in infos.values()) else self._reward_shape
         try:
             columns = self._stacker.stack(obs, env_ids)
@@ -295,7 +295,7 @@ class BaseEnvManager(AbstractEnvManager):
             raise self._bad_data(problem) from problem
 
     def _bad_data(self, problem: DataProblem) -> EnvManagerError:
-        """Close, and return the error for what one of the envs gave."""
+        """Close, and return the error for invalid data of an env."""
         self.close()
         assert problem.env_id is not None
         return self._life.bad_data(problem.env_id, str(problem))
@@ -330,10 +330,10 @@ class BaseEnvManager(AbstractEnvManager):
             elif not self._auto_reset:
                 self._life.mark(env_id, EnvState.NEED_RESET)
             else:
-                # The state stays RUN: nobody can look at it before the reset is over.
+                # The state stays RUN: it cannot be observed before the reset has ended.
                 self._reset_env(env_id)
 
-    # the rest
+    # other methods
 
     def get_state(self) -> list[Any]:
         """See :meth:`ding.envs.env.state.HasEnvStates.get_state`."""
@@ -351,12 +351,12 @@ class BaseEnvManager(AbstractEnvManager):
         self._ready = None
 
     def reward_shaping(self, env_id: int, transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """``env.reward_shaping(transitions)`` of one env."""
+        """Call ``env.reward_shaping(transitions)`` of one env."""
         rows: list[dict[str, Any]] = self._envs[env_id].reward_shaping(transitions)
         return rows
 
     def enable_save_figure(self, env_id: int, figure_path: str) -> None:
-        """``env.enable_save_figure(figure_path)`` of one env."""
+        """Call ``env.enable_save_figure(figure_path)`` of one env."""
         self._envs[env_id].enable_save_figure(figure_path)
 
     def _collect_attribute(self, name: str) -> list[Any]:
@@ -369,15 +369,16 @@ def _no_step(action: object) -> RawStep:
 
 @ENV_MANAGER_REGISTRY.register("base_v2")
 class BaseEnvManagerV2(V2Interface, BaseEnvManager):
-    """:class:`BaseEnvManager` with the v2 interface: stacked observations out, lists of actions in and of trees out."""
+    """:class:`BaseEnvManager` with the v2 interface: stacked observations, lists of actions and of timestep trees."""
 
 
 def create_env_manager(manager_cfg: Mapping[str, Any], env_fn: Sequence[EnvFn]) -> AbstractEnvManager:
-    """The env manager that a config asks for.
+    """Create the env manager of a config.
 
     Args:
-        manager_cfg: ``type``, the registered name; ``import_names`` (optional); the rest is the manager's own config.
-        env_fn: one callable without arguments per env.
+        manager_cfg: ``type``, the registered name; ``import_names`` (optional); the other keys are the manager's
+            config.
+        env_fn: One callable without arguments per env.
 
     Raises:
         KeyError: ``type`` is missing or not registered.
@@ -391,7 +392,7 @@ def create_env_manager(manager_cfg: Mapping[str, Any], env_fn: Sequence[EnvFn]) 
 
 
 def get_env_manager_cls(cfg: Mapping[str, Any]) -> type:
-    """The env manager class that a config names.
+    """Return the env manager class of a config.
 
     Raises:
         KeyError: ``type`` is missing or not registered.

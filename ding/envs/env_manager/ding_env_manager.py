@@ -1,4 +1,4 @@
-"""An env manager around copies of one env."""
+"""Env manager of copies of one env."""
 
 from functools import partial
 
@@ -10,17 +10,17 @@ from ding.envs.env_manager.subprocess_env_manager import SubprocessEnvManagerV2
 def setup_ding_env_manager(
     env: DingEnvWrapper, env_num: int, context: str | None = None, debug: bool = False, caller: str = "collector"
 ) -> "BaseEnvManagerV2 | SubprocessEnvManagerV2":
-    """A manager of ``env_num`` envs like ``env``.
+    """Create a manager of ``env_num`` envs like ``env``.
 
     Args:
-        env: the pattern; each env is a :meth:`DingEnvWrapper.clone` of it.
-        env_num: number of envs.
-        context: start method of the processes, ``None`` for the default one.
-        debug: run the envs in the own process.
+        env: Template; each env is a :meth:`DingEnvWrapper.clone` of it.
+        env_num: Number of envs.
+        context: Start method of the processes; ``None``: the default method.
+        debug: Run the envs in this process.
         caller: ``collector`` or ``evaluator``.
 
     Raises:
-        ValueError: another caller.
+        ValueError: The caller is unknown.
     """
     if caller not in ("evaluator", "collector"):
         raise ValueError(f"caller must be 'collector' or 'evaluator', not {caller!r}")

@@ -27,7 +27,7 @@ _TASK_KEYS = (
 
 
 class PoolTask(NamedTuple):
-    """What a pool is made from: the task, its arguments, and what observations are divided by."""
+    """Settings of a pool: the task, its arguments, and the divisor of observations."""
 
     name: str
     arguments: dict[str, Any]
@@ -36,43 +36,43 @@ class PoolTask(NamedTuple):
 
 @runtime_checkable
 class HasPoolForm(Protocol):
-    """An env class whose wrappers a pool brings itself."""
+    """Env class that EnvPool provides including its wrappers."""
 
     def pool_task(self) -> PoolTask:
-        """The task with the same observations and rewards."""
+        """Return the task with the same observations and rewards."""
 
 
 @ENV_MANAGER_REGISTRY.register("env_pool")
 @ENV_MANAGER_REGISTRY.register("envpool")
 class PoolEnvManager(GymVectorEnvManager):
-    """All envs in one pool; each step is one call, and what it returns is handed on without a copy per env.
+    """Runs all envs in one pool; a step is a single call whose result is returned without a copy per env.
 
-    ``env_pool`` in a config takes the envs of the config: ``atari``, or any without wrappers around single envs whose
-    id EnvPool knows (MuJoCo, Box2D, classic control). A seed per env makes the pool anew.
+    ``env_pool`` in a config supports its envs if they are ``atari``, or have no wrappers around single envs and an id
+    that EnvPool knows (MuJoCo, Box2D, classic control). New seeds per env recreate the pool.
 
-    With a ``batch_size`` below the number of envs a step returns as soon as so many envs have answered, as EnvPool's
-    asynchronous mode does: its timesteps may be of envs that were stepped by an earlier call, those whose answer is to
-    come are missing from ``ready_obs``, and so are those that are reset. A step may return no timestep, where all that
-    came are first observations. Each call wants an action for each env in ``ready_obs``.
+    With a ``batch_size`` below the number of envs, a step returns as soon as that many envs have answered (EnvPool's
+    asynchronous mode): its timesteps may belong to earlier calls, and envs that are still stepping or resetting are
+    missing from ``ready_obs``. A step may return no timestep if only first observations arrived. Each call needs an
+    action for each env in ``ready_obs``.
 
-    Built from a config alone, ``PoolEnvManager(cfg)`` has the env of EnvPool as it is, its observations as float32:
-    ``env_id`` (the task, as ``Pong-v5``), ``env_num``, and ``episodic_life``, ``reward_clip``, ``stack_num``,
-    ``gray_scale``, ``frame_skip``, ``num_threads`` and ``max_episode_steps`` where they are given.
+    Created from a config alone, ``PoolEnvManager(cfg)`` runs the plain env of EnvPool, with float32 observations:
+    ``env_id`` (the task, e.g. ``Pong-v5``), ``env_num``, and optionally ``episodic_life``, ``reward_clip``,
+    ``stack_num``, ``gray_scale``, ``frame_skip``, ``num_threads`` and ``max_episode_steps``.
 
     Args:
-        env_fn: one function per env that makes a :class:`DingEnvWrapper`, or the config.
-        cfg: config of the manager, see :class:`GymVectorEnvManager`.
+        env_fn: One function per env that creates a :class:`DingEnvWrapper`, or the config.
+        cfg: Config of the manager, see :class:`GymVectorEnvManager`.
 
     Raises:
-        ValueError: a ``batch_size`` above the number of envs, envs with wrappers, or an id that EnvPool does not know.
+        ValueError: ``batch_size`` exceeds the number of envs, the envs have wrappers, or EnvPool does not know the id.
         MissingExtraError: envpool is not installed.
     """
 
     config: ClassVar[dict[str, Any]] = {
         **GymVectorEnvManager.config,
-        # Threads of the pool; as many as cores when None.
+        # Number of threads of the pool; None: number of cores.
         "num_threads": None,
-        # Envs that a step waits for; all when None.
+        # Number of envs that a step waits for; None: all.
         "batch_size": None,
     }
 
@@ -101,10 +101,10 @@ class PoolEnvManager(GymVectorEnvManager):
             ref.close()
 
     def reset(self, reset_param: ResetParam = None) -> None:
-        """See :meth:`GymVectorEnvManager.reset`; with ``batch_size`` all envs can be reset only.
+        """Reset envs, see :meth:`GymVectorEnvManager.reset`; with ``batch_size`` only all envs can be reset.
 
         Raises:
-            ValueError: reset arguments for single envs, or some of the envs only.
+            ValueError: Reset arguments for single envs, or only some of the envs.
         """
         super().reset(reset_param)
         if self._batches is not None:
@@ -132,7 +132,7 @@ class PoolEnvManager(GymVectorEnvManager):
         if batches is None:
             return super()._stepped(everyone)
         ready = self._life.ready_ids
-        self._life.mark_some(ready, EnvState.RESET)  # at work; see `batches` for what at
+        self._life.mark_some(ready, EnvState.RESET)  # busy; `batches` knows with what
         batches.send(np.array(ready), self._last_actions)
         parts = []
         while True:
@@ -149,7 +149,7 @@ class PoolEnvManager(GymVectorEnvManager):
         return super()._venv_actions(columns, ready, everyone or self._batches is not None)
 
     def _noted(self, answers: "PoolAnswers") -> TimestepBatch:
-        """The steps among the answers; notes observations, returns and ends, and orders resets."""
+        """Return the steps among the answers; record observations, returns and ends, and order resets."""
         came, life, kept = answers.answers, self._life, self._obs
         came = came._replace(obs=np.asarray(self._cast(came.obs)))
         life.mark_some(came.env_ids.tolist(), EnvState.RUN)
@@ -178,7 +178,7 @@ class PoolEnvManager(GymVectorEnvManager):
 
 
 def _joined(parts: list[TimestepBatch], obs_shape: tuple[int, ...] | None) -> TimestepBatch:
-    """The timesteps of several receptions, of different envs."""
+    """Concatenate the timesteps of several receptions, of different envs."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -203,34 +203,34 @@ def _task_of(env: object) -> PoolTask:
 
 
 def pool_id(env_id: str) -> str:
-    """EnvPool's name of an Atari id: ``PongNoFrameskip-v4`` and ``ALE/Pong-v5`` are ``Pong-v5``."""
+    """Return EnvPool's name of an Atari id: ``PongNoFrameskip-v4`` and ``ALE/Pong-v5`` become ``Pong-v5``."""
     return re.sub(r"^(?:ALE/)?(\w+?)(?:NoFrameskip)?-v\d$", r"\1-v5", env_id)
 
 
 class PoolAnswers(NamedTuple):
-    """Answers, and of which envs the game is over (bool ``[N]``), where an episode may be one life."""
+    """Answers, and whether the game of each env is over (bool ``[N]``), as an episode may be a single life."""
 
     answers: Answers
     game_over: np.ndarray
 
 
 class _Pool(VectorWrapper):
-    """A pool with a seed per env, resets of single envs, and scaled observations.
+    """Pool with a seed per env, resets of single envs, and scaled observations.
 
-    With ``episodic_life`` an episode ends with each lost life, and only a new game begins with a reset: the pool itself
-    would begin a new game where it is asked for the reset of an env that lost a life.
+    With ``episodic_life`` an episode ends with each lost life, but only a new game requires a reset: the pool would
+    start a new game if the reset of an env that lost a life were requested.
     """
 
     def __init__(self, task: PoolTask, num_envs: int, batch_size: int) -> None:
         self._task = task
         self._num_envs = num_envs
         self._batch_size = batch_size
-        # What is under way, where the pool answers for some envs at a time.
+        # Pending orders, if the pool answers for some envs at a time.
         self.batches: PoolBatches | None = None
         self._episodic_life = bool(task.arguments.get("episodic_life"))
         self._lives = np.zeros(num_envs, dtype=np.int32)
         self._game_over = np.zeros(num_envs, dtype=np.bool_)
-        # Where an episode ended with a life, and the next one began without a reset.
+        # Envs whose episode ended with a life, and whose next one started without a reset.
         self._plays_on = np.zeros(num_envs, dtype=np.bool_)
         super().__init__(self._made())
         self.obs_were_bytes = self.env.single_observation_space.dtype == np.uint8
@@ -262,7 +262,7 @@ class _Pool(VectorWrapper):
     def reset(  # type: ignore[override]
         self, *, seed: Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Reset all envs; a seed per env makes them anew, as a pool takes seeds only then."""
+        """Reset all envs; seeds per env recreate them, because a pool accepts seeds only on construction."""
         if seed is not None:
             self.env.close()
             self.env = self._made(env_seed=[abs(value or 0) for value in seed])
@@ -282,7 +282,7 @@ class _Pool(VectorWrapper):
         return self._scaled(obs), rewards, terminated, truncated, infos
 
     def receive(self, idle: Sequence[int]) -> PoolAnswers:
-        """The next answers of :attr:`batches`; see :meth:`PoolBatches.receive`."""
+        """Return the next answers of :attr:`batches`; see :meth:`PoolBatches.receive`."""
         assert self.batches is not None
         came = self.batches.receive(idle)
         game_over = came.terminated | came.truncated
@@ -293,7 +293,7 @@ class _Pool(VectorWrapper):
         return PoolAnswers(came._replace(obs=self._scaled(came.obs)), game_over)
 
     def reset_rows(self, mask: np.ndarray) -> np.ndarray:
-        """Reset the envs of a mask, but those that play on after a lost life; returns all observations."""
+        """Reset the envs of a mask, except those that continue after a lost life; return all observations."""
         obs, rows = self._obs, np.flatnonzero(mask & ~self._plays_on)
         if len(rows):
             pool: Any = self.env

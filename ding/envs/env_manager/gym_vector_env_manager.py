@@ -1,4 +1,4 @@
-"""``GymVectorEnvManager``: any ``gymnasium.vector`` env as an env manager."""
+"""``GymVectorEnvManager``: a ``gymnasium.vector`` env as an env manager."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -40,7 +40,7 @@ from ding.utils.time_helper import time_limit
 
 
 class _Ends(NamedTuple):
-    """Which episodes a vector step ended, bool ``[N]``, and the infos of the vector env."""
+    """Ended episodes of a vector step, bool ``[N]``, and the infos of the vector env."""
 
     terminated: np.ndarray
     truncated: np.ndarray
@@ -49,35 +49,35 @@ class _Ends(NamedTuple):
 
 @ENV_MANAGER_REGISTRY.register("gym_vector")
 class GymVectorEnvManager(AbstractEnvManager):
-    """All envs behind one ``gymnasium.vector`` env, with no Python per env but for finished episodes.
+    """Runs all envs in one ``gymnasium.vector`` env, without Python code per env except for finished episodes.
 
-    A vector env steps all its envs together, so :meth:`step` wants an action for each env in ``ready_obs``. How
-    finished envs are reset depends on the autoreset mode of the vector env:
+    A vector env steps all its envs together, so :meth:`step` needs an action for each env in ``ready_obs``. The
+    autoreset mode of the vector env determines how finished envs are reset:
 
-    * SAME_STEP: it has reset them by itself; the final observation is taken from its info.
-    * DISABLED (what this manager builds): they are reset at once by ``reset(options={'reset_mask': ...})``.
-    * NEXT_STEP: the vector env spends a step on the reset. A vector env with a method ``reset_rows(mask)``, or
-      ``reset_rows(mask, seeds)`` (and gymnasium's CartPole), is reset at once through it. Else a finished env is
-      missing from ``ready_obs`` for one step, and what the vector env returns for it in that step is its first
-      observation and no transition.
+    * SAME_STEP: the vector env has reset them; the final observation is taken from its info.
+    * DISABLED (mode of the vector envs built here): they are reset at once by ``reset(options={'reset_mask': ...})``.
+    * NEXT_STEP: the vector env uses a step for the reset. If it has a method ``reset_rows(mask)`` or
+      ``reset_rows(mask, seeds)`` (as has Gymnasium's CartPole here), envs are reset at once through it. Otherwise a
+      finished env is missing from ``ready_obs`` for one step, whose result for it is its first observation and no
+      transition.
 
-    The infos of single envs are handed on for finished episodes only. ``info['eval_episode_return']`` is that of the
+    The infos of single envs are returned only for finished episodes. ``info['eval_episode_return']`` is that of the
     env, or the sum of the rewards, float32 ``(1,)``.
 
     Args:
-        env_fn: see :func:`build_vector_env`; either one function per env, or one that makes a ``VectorEnv``.
-        cfg: manager config; ``vectorization_mode`` picks how the vector env is made.
+        env_fn: See :func:`build_vector_env`; either one function per env, or one that creates a ``VectorEnv``.
+        cfg: Manager config; ``vectorization_mode`` selects how the vector env is created.
     """
 
     steps_together = True
 
     config: ClassVar[dict[str, Any]] = {
         **AbstractEnvManager.config,
-        # Of 'async' vector envs: pass observations through shared memory.
+        # For 'async' vector envs: transfer observations through shared memory.
         "shared_memory": False,
         # See :func:`build_vector_env`.
         "vectorization_mode": None,
-        # Look for NaN in observations and rewards.
+        # Check observations and rewards for NaN.
         "check_data": True,
     }
 
@@ -90,7 +90,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             self._life = EnvLifecycle(self.env_num, self._episode_num)
         self._numbers = NumberCheck(bool(self._cfg.check_data))
         self._venv: Any = None
-        # Whether a call of the vector env has begun and not returned: nobody can tell how far its envs got.
+        # Whether a call of the vector env has not returned; the progress of its envs is then unknown.
         self._calling = False
         self._obs: Columns | None = None
         self._ready: EnvBatch | None = None
@@ -103,13 +103,13 @@ class GymVectorEnvManager(AbstractEnvManager):
             self._actions = self.action_mapping = ActionMapping(ref.single_action_space)
         else:
             if getattr(ref, "observation_space", None) is None:
-                ref.reset()  # a lazily built env knows its spaces only then
+                ref.reset()  # a lazily built env knows its spaces only afterwards
             own = isinstance(ref, BaseEnv) and not isinstance(ref, DingEnvWrapper)
             self.observation_space = ref.observation_space if own else float32_space(ref.observation_space)
             self.action_mapping = getattr(ref, "action_mapping", None)
             if self.action_mapping is None and not isinstance(ref, BaseEnv):
                 self.action_mapping = ActionMapping(ref.action_space)
-            # An own env maps actions itself.
+            # A BaseEnv maps actions itself.
             self._actions = self.action_mapping or ActionMapping(ref.action_space, maps=False)
         self.action_space = self._actions.given_space
         self.reward_space = getattr(ref, "reward_space", gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32))
@@ -119,23 +119,23 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     @property
     def seeds_each_episode(self) -> bool:
-        """See :attr:`AbstractEnvManager.seeds_each_episode`; False where the vector env resets its envs by itself."""
+        """See :attr:`AbstractEnvManager.seeds_each_episode`; False if the vector env resets its envs itself."""
         if self._venv is None or self._mode is AutoresetMode.DISABLED:
             return True
         return self._reset_rows is not None and rows_take_seeds(self._venv)
 
-    # life
+    # life cycle
 
     def launch(self, reset_param: ResetParam = None) -> None:
-        """Build the vector env and reset it.
+        """Create the vector env and reset it.
 
         Args:
-            reset_param: must be ``None``, or hold ``None`` for each env.
+            reset_param: Must be ``None``, or contain ``None`` for each env.
 
         Raises:
-            AssertionError: the manager is open.
-            ValueError: reset arguments for single envs.
-            EnvResetError: the vector env cannot be reset.
+            AssertionError: The manager is open.
+            ValueError: Reset arguments for single envs are not supported.
+            EnvResetError: The vector env cannot be reset.
         """
         self._check_reset_param(reset_param)
         self._open()
@@ -145,27 +145,27 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     def _open(self) -> None:
         if isinstance(self.env_ref, VectorEnv) and self._venv is not None:
-            # The one that the function made has been closed.
+            # The vector env created before has been closed.
             self.env_ref = self._env_fn[0]()
         mode, shared_memory = self._cfg.vectorization_mode, self._cfg.shared_memory
         self._venv = build_vector_env(self._env_fn, self.env_ref, mode, shared_memory, self._life.last_seeds)
         self._mode = self._venv.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self._reset_rows = row_resetter(self._venv) if self._mode is AutoresetMode.NEXT_STEP else None
-        # Vector envs that hand out one and the same array have to be copied from.
+        # Vector envs that always return the same array require copies.
         self._reuses_obs = getattr(self._venv, "copy", True) is False
-        # Of frames it is known that they were bytes, and to look for NaN takes 1 % of the steps of Pong.
+        # Frames were bytes and cannot be NaN, and the check costs 1 % of the steps of Pong.
         self._may_give_nan = not getattr(self._venv, "obs_were_bytes", False)
         self._returns = np.zeros(self.env_num, dtype=np.float64)
         # Envs that ended with an abnormal step and were not reset.
         self._left = np.zeros(self.env_num, dtype=np.bool_)
 
     def reset(self, reset_param: ResetParam = None) -> None:
-        """Reset all envs, or those that ``reset_param`` names (where the vector env can).
+        """Reset all envs, or the envs of ``reset_param`` (if the vector env supports it).
 
         Raises:
-            AssertionError: the manager is closed.
-            ValueError: reset arguments for single envs, or a vector env that can only be reset as a whole.
-            EnvResetError: the vector env cannot be reset.
+            AssertionError: The manager is closed.
+            ValueError: Reset arguments for single envs, or a vector env that can only be reset as a whole.
+            EnvResetError: The vector env cannot be reset.
         """
         self._check_open()
         if reset_param is not None and any(reset_param.values()):
@@ -198,7 +198,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         obs = self._cast(self._timed_reset(partial(self._seeded_reset, seeds)))
         varies = self._life.seeds_vary and None not in seeds
         if varies and self._reset_rows is not None and rows_take_seeds(self._venv):
-            # The vector env may have one generator for all envs, and each episode needs its own.
+            # The vector env may have one generator for all envs, but each episode needs its own.
             rows = partial(self._reset_rows, np.ones(self.env_num, dtype=np.bool_), seeds)
             obs = self._cast(self._timed_reset(rows))
         return obs
@@ -224,7 +224,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         try:
             return self._venv.reset(seed=seeds)[0]
         except (TypeError, ValueError, gymnasium.error.Error):
-            # One generator for all envs: a seed that depends on each of theirs.
+            # One generator for all envs: derive a seed from all of theirs.
             mixed = np.random.SeedSequence([abs(seed or 0) for seed in seeds]).generate_state(1)[0]
             return self._venv.reset(seed=int(mixed & 0x7FFFFFFF))[0]
 
@@ -240,7 +240,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         raise ValueError(f"a vector env with autoreset mode {self._mode.name} can only be reset as a whole")
 
     def close(self) -> None:
-        """Close the vector env, without waiting for a call that failed. May be called more than once."""
+        """Close the vector env, without waiting for a failed call. Repeated calls have no effect."""
         if self.closed:
             return
         self.closed = True
@@ -270,17 +270,17 @@ class GymVectorEnvManager(AbstractEnvManager):
         return {env_id: frames[env_id] for env_id in self._life.ready_ids}
 
     def step(self, actions: Mapping[int, Any]) -> TimestepBatch:
-        """Do one step in all envs of ``ready_obs``.
+        """Step all envs of ``ready_obs``.
 
         Args:
-            actions: env id -> action, for each env in ``ready_obs``.
+            actions: Env id -> action, for each env in ``ready_obs``.
 
         Returns:
             ``TimestepBatch`` of these envs.
 
         Raises:
-            AssertionError: the manager is closed, or the ids are not those of ``ready_obs``.
-            EnvManagerError: the vector env failed; the manager is closed then.
+            AssertionError: The manager is closed, or the ids differ from those of ``ready_obs``.
+            EnvManagerError: The vector env failed; the manager is then closed.
         """
         self._check_open()
         batch = self._in_ready_order(EnvBatch.from_dict(actions))
@@ -303,7 +303,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         """Step with ``_last_actions``; ``everyone``: all envs were ready."""
         ready = self._life.ready_array
         if not everyone and self._left.any():
-            # Nobody did it, and a vector env does not step envs whose episode is over.
+            # The env was not reset, and a vector env does not step envs whose episode is over.
             left, self._left = self._left, np.zeros(self.env_num, dtype=np.bool_)
             self._masked_reset(left)
         obs, reward, terminated, truncated, infos = self._timed_step(partial(self._venv.step, self._last_actions))
@@ -329,7 +329,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         return crash or EnvStepError(text, original=traceback_text(error))
 
     def _crash(self, call: str) -> EnvManagerError | None:
-        """The error for an env whose process died, ``None`` where all of them live."""
+        """Return the error for an env whose process died; ``None`` if all are alive."""
         dead = dead_worker(self._venv)
         if dead is None:
             return None
@@ -350,7 +350,7 @@ class GymVectorEnvManager(AbstractEnvManager):
 
     def _venv_actions(self, columns: Columns, ready: np.ndarray, everyone: bool) -> object:
         if not everyone:
-            # The others get the action of a ready env, which is valid at least; nobody looks at what it does.
+            # The others get the action of a ready env, which is at least valid; the result is ignored.
             rows = np.zeros(self.env_num, dtype=np.int64)
             rows[ready] = np.arange(len(ready))
             columns, ready = take(columns, rows), ready[rows]
@@ -386,7 +386,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         return TimestepBatch.unchecked_timesteps(ready, obs, column, done, cut, row_infos)
 
     def _finish_some(self, ready: np.ndarray, obs: Columns, reward: np.ndarray, ends: _Ends) -> TimestepBatch:
-        """A step in which some envs were DONE already or spent it on their reset."""
+        """Process a step in which some envs were DONE already or used it for their reset."""
         for env_id, state in enumerate(self._life.states):
             if state is EnvState.RESET:
                 self._life.mark(env_id, EnvState.RUN)
@@ -406,7 +406,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             if self._life.states[env_id] is EnvState.DONE:
                 continue
             if is_abnormal(row_infos[env_id]) and self._mode is AutoresetMode.DISABLED:
-                # It waits for a reset that somebody asks for, and the episode does not count.
+                # It waits for an explicit reset, and the episode does not count.
                 self._life.mark(env_id, EnvState.ERROR)
             elif not self._life.count_episode(env_id):
                 self._life.mark(env_id, EnvState.DONE)
@@ -415,7 +415,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         return row_infos
 
     def _end_info(self, env_id: int, info: dict[str, Any], is_cut: bool) -> dict[str, Any]:
-        """The info of the end of an episode with what the manager adds; the next one begins to be summed."""
+        """Return the info at the end of an episode with the manager's additions; start the next sum."""
         if "eval_episode_return" not in info:
             info["eval_episode_return"] = np.array([self._returns[env_id]], dtype=np.float32)
         mark_truncated(info, bool(is_cut))
@@ -423,7 +423,7 @@ class GymVectorEnvManager(AbstractEnvManager):
         return info
 
     def _reset_ended(self, done: np.ndarray) -> None:
-        """Reset the envs whose episode ended, but for those that wait for somebody to do it."""
+        """Reset the envs whose episode ended, except those that wait for an explicit reset."""
         if EnvState.ERROR not in self._life.states:
             self._obs = self._masked_reset(done)
             return
@@ -433,7 +433,7 @@ class GymVectorEnvManager(AbstractEnvManager):
             self._obs = self._masked_reset(mask)
 
     def _wake_if_idle(self) -> None:
-        """When every unfinished env waits for the step that resets it, do that step."""
+        """If every unfinished env waits for the step that resets it, make that step."""
         life = self._life
         if life.ready_ids or EnvState.RESET not in life.states:
             return
@@ -466,10 +466,10 @@ class GymVectorEnvManager(AbstractEnvManager):
     def _timeout(self, call: str, seconds: float | None) -> EnvTimeoutError:
         return EnvTimeoutError(f"the vector env's {call} took longer than {call}_timeout={seconds} s")
 
-    # the rest
+    # other methods
 
     def enable_save_replay(self, replay_path: "list[str] | str | None") -> None:
-        """Not possible: a vector env does not render its envs one by one. Use the manager ``base`` for replays."""
+        """Raise an error: a vector env does not render single envs. Use the manager ``base`` for replays."""
         raise NotImplementedError("env manager 'gym_vector' cannot save replays; evaluate with the manager 'base'")
 
     def _collect_attribute(self, name: str) -> list[Any]:
@@ -479,7 +479,7 @@ class GymVectorEnvManager(AbstractEnvManager):
 
 
 def _action_columns(batch: EnvBatch) -> Columns:
-    """The actions as columns; one by one where a part of them has no array form, as tuples in a dict."""
+    """Return the actions as columns; parts without an array form one by one, as tuples in a dict."""
     columns = batch.columns
     if isinstance(columns, dict) and any(isinstance(leaf, list) for _, leaf in iter_leaves(columns)):
         return list(batch.values())
@@ -487,5 +487,5 @@ def _action_columns(batch: EnvBatch) -> Columns:
 
 
 def _seed_of(arguments: tuple[Any, ...] | None) -> int | None:
-    """The seed among the arguments of ``env.seed``."""
+    """Return the seed among the arguments of ``env.seed``."""
     return None if arguments is None else arguments[0]

@@ -1,8 +1,8 @@
-"""Env managers that run each env in a process of its own.
+"""Env managers that run each env in a separate process.
 
-Observations, rewards, flags and actions of fixed shape travel through anonymous shared memory; a step costs one
-small message to each worker and one back. The managers here say what a caller sees and waits for; the processes, the
-memory, time-outs and retries belong to the ``EnvFleet`` that each of them owns while it is open (``_workers``).
+Observations, rewards, flags and actions of fixed shape are transferred through anonymous shared memory; a step costs
+one small message to each worker and one back. The managers here define results and waiting; processes, memory,
+time-outs and retries belong to the ``EnvFleet`` that each of them owns while it is open (``_workers``).
 """
 
 import logging
@@ -31,33 +31,33 @@ from ding.utils import ENV_MANAGER_REGISTRY, did_you_mean
 
 logger = logging.getLogger(__name__)
 
-# Seconds that envs get to close before their process is killed: normally, and when the manager gives up.
+# Seconds that envs have to close before their process is killed: normally, and if the manager gives up.
 CLOSE_GRACE_S = 5.0
 FAULT_GRACE_S = 1.0
 START_METHODS = ("fork", "spawn", "forkserver")
 
 
 class _SubprocessEnvManager(AbstractEnvManager):
-    """What both have in common; a subclass says what a step and ``ready_obs`` wait for."""
+    """Base class of both managers; subclasses define what a step and ``ready_obs`` wait for."""
 
     config: ClassVar[dict[str, Any]] = {
         **AbstractEnvManager.config,
-        # Seconds that one env may need; a process that hangs would stop the run without a word.
+        # Time-out of one env in seconds; a process that hangs would silently stop the run.
         "step_timeout": 300.0,
-        # Pass arrays of fixed shape through shared memory; without it they are pickled.
+        # Transfer arrays of fixed shape through shared memory; otherwise they are pickled.
         "shared_memory": True,
-        # Hand out copies. Without it, batches of all envs are views that change with the next step.
+        # Return copies. Otherwise batches of all envs are views that change with the next step.
         "copy_on_get": True,
-        # How processes are started: 'fork', 'spawn' or 'forkserver'.
+        # Start method of the processes: 'fork', 'spawn' or 'forkserver'.
         "context": "fork" if sys.platform != "win32" else "spawn",
-        # Seconds that an env may take to be built, for the first reset in its process (where reset_timeout is None),
-        # and to answer for an attribute. Whenever they pass, a warning names an env whose step or reset has no limit.
+        # Seconds that an env may take for its construction, for the first reset in its process (if reset_timeout is
+        # None), and for attributes. After each such time, a warning names an env whose step or reset has no time-out.
         "connect_timeout": 60,
-        # Look for NaN in observations and rewards.
+        # Check observations and rewards for NaN.
         "check_data": True,
-        # Reset a finished env before its step is handed out, whose obs is then the first one of the next episode.
+        # Reset a finished env before its step is returned, whose obs is then the first one of the next episode.
         "reset_inplace": False,
-        # Envs that share a process. More of them save wake-ups; one that dies or hangs takes the others with it.
+        # Number of envs per process. More envs save wake-ups; but if one dies or hangs, the others are lost with it.
         "envs_per_worker": 1,
     }
 
@@ -75,14 +75,14 @@ class _SubprocessEnvManager(AbstractEnvManager):
                 f"not {cfg.envs_per_worker!r}"
             )
 
-    # life
+    # life cycle
 
     def launch(self, reset_param: ResetParam = None) -> None:
-        """Start the processes, build the envs and reset all of them.
+        """Start the processes, create the envs and reset all of them.
 
         Raises:
-            AssertionError: the manager is open already, or ``reset_param`` does not name every env.
-            EnvManagerError: an env could not be built or reset.
+            AssertionError: The manager is open, or ``reset_param`` does not contain every env.
+            EnvManagerError: An env could not be created or reset.
         """
         self._check_reset_param(reset_param)
         keep_forms = not getattr(self.env_ref, "has_fast_step", False)
@@ -100,13 +100,13 @@ class _SubprocessEnvManager(AbstractEnvManager):
             raise
 
     def reset(self, reset_param: ResetParam = None) -> None:
-        """Reset all envs, or those that ``reset_param`` names with these keyword arguments, and wait for them.
+        """Reset all envs, or the envs of ``reset_param`` with the given keyword arguments, and wait for them.
 
-        Steps of these envs that are still under way are waited for and dropped.
+        Pending steps of these envs are awaited and dropped.
 
         Raises:
-            AssertionError: the manager is closed, or an env is unknown.
-            EnvResetError: an env could not be reset within its retries. The manager is closed.
+            AssertionError: The manager is closed, or an env is unknown.
+            EnvResetError: All attempts to reset an env failed. The manager is closed.
         """
         self._check_open()
         env_ids = self._life.remember_reset(reset_param)
@@ -115,7 +115,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
 
     @contextmanager
     def _closing_on_faults(self) -> Iterator[None]:
-        """After a fault that was not recovered nobody knows how far its env got."""
+        """Close after an unrecovered fault, because the state of the env is unknown."""
         try:
             yield
         except EnvManagerError:
@@ -123,7 +123,7 @@ class _SubprocessEnvManager(AbstractEnvManager):
             raise
 
     def close(self) -> None:
-        """Close all envs and end their processes. May be called more than once."""
+        """Close all envs and end their processes. Repeated calls have no effect."""
         self._close(CLOSE_GRACE_S)
 
     def _close(self, grace_s: float) -> None:
@@ -133,36 +133,36 @@ class _SubprocessEnvManager(AbstractEnvManager):
         if os.getpid() != self._owner_pid:
             return  # a forked copy: the workers belong to the original
         self._fleet.close(grace_s)
-        # The memory goes with the last array over it.
+        # The memory is freed with the last array over it.
         del self._fleet
         self._life.mark_all(EnvState.VOID)
         try:
             self.env_ref.close()
         except ENV_FAULTS:
-            # The processes have ended; what the reference env holds is all that is left.
+            # The processes have ended; only the reference env is left to close.
             logger.exception("closing the reference env failed")
 
     @property
     def worker_pids(self) -> list[int]:
-        """Process ids of the workers; none while the manager is closed."""
+        """Return the process ids of the workers; empty while the manager is closed."""
         return [] if self.closed else self._fleet.pids
 
     # steps
 
     @abstractmethod
     def _settle(self) -> None:
-        """Let resets come in, as far as :attr:`ready_obs` waits for them."""
+        """Process finished resets, as far as :attr:`ready_obs` waits for them."""
 
     def step(self, actions: Mapping[int, Any]) -> Any:
-        """Send one action to each of the given envs and return timesteps; the subclass says of which envs.
+        """Send one action to each of the given envs and return timesteps; the subclass defines of which envs.
 
         Args:
-            actions: env id -> action, for envs of :attr:`ready_obs`.
+            actions: Env id -> action, for envs of :attr:`ready_obs`.
 
         Raises:
-            AssertionError: the manager is closed, or an env is not in state RUN.
-            ValueError: no actions.
-            EnvManagerError: an env failed. The manager is closed.
+            AssertionError: The manager is closed, or an env is not in state RUN.
+            ValueError: There are no actions.
+            EnvManagerError: An env failed. The manager is closed.
         """
         self._check_open()
         batch = EnvBatch.from_dict(actions)
@@ -177,10 +177,10 @@ class _SubprocessEnvManager(AbstractEnvManager):
 
     @abstractmethod
     def _hand_out(self, env_ids: list[int], ids: np.ndarray) -> TimestepBatch:
-        """Wait as long as a step waits, and return its timesteps; ``env_ids`` (int64 ``[N]``: ``ids``) were ordered."""
+        """Wait as the step requires, and return its timesteps; ``env_ids`` (``ids``: int64 ``[N]``) are stepping."""
 
     def _ready(self) -> list[int]:
-        """Ids of the envs that wait for an action."""
+        """Return the ids of the envs that wait for an action."""
         busy = self._fleet.busy
         ready = self._life.ready_ids
         return [env_id for env_id in ready if env_id not in busy] if busy else ready
@@ -237,41 +237,41 @@ class _SubprocessEnvManager(AbstractEnvManager):
             self._fleet.put_obs(env_id, state["obs"])
 
     def reward_shaping(self, env_id: int, transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Let an env shape the rewards of its transitions."""
+        """Call ``env.reward_shaping(transitions)`` of one env."""
         rows: list[dict[str, Any]] = self._ask([env_id], "reward_shaping", (transitions,))[0]
         return rows
 
     def enable_save_figure(self, env_id: int, figure_path: str) -> None:
-        """Let an env save figures below a path."""
+        """Make an env save figures below a path."""
         self._ask([env_id], "enable_save_figure", (figure_path,))
 
     @property
     def ready_imgs(self) -> dict[int, Any]:
-        """A frame, uint8 ``[H, W, 3]``, of each env that waits for an action."""
+        """Return a frame, uint8 ``[H, W, 3]``, of each env that waits for an action."""
         env_ids = self.ready_obs_id
         return dict(zip(env_ids, self._ask(env_ids, "render", ())))
 
 
 @ENV_MANAGER_REGISTRY.register("async_subprocess")
 class AsyncSubprocessEnvManager(_SubprocessEnvManager):
-    """One process per env; a step returns as soon as some of the envs have answered.
+    """Runs one process per env; a step returns as soon as some of the envs have answered.
 
-    A slow env does not hold up the others: its timestep comes with a later call, so that a step may return timesteps of
-    envs that were stepped by an earlier one, and may be called without actions while steps are under way. It returns
-    those of at least ``wait_num`` envs, ids ascending, and waits on while all of them ended their episode and others
-    are still to answer. ``ready_obs`` leaves out the envs that are being stepped or reset, and blocks while every env
-    that has episodes left is resetting.
+    A slow env does not delay the others: its timestep is returned by a later call. Thus a step may return timesteps of
+    envs stepped by an earlier call, and may be called without actions while steps are pending. It returns the timesteps
+    of at least ``wait_num`` envs, with ascending ids, and keeps waiting while all of them ended their episode and
+    others have yet to answer. ``ready_obs`` excludes envs that are stepping or resetting, and blocks while every
+    unfinished env is resetting.
 
     Args:
-        env_fn: one callable without arguments per env.
-        cfg: manager config, see :attr:`config`.
+        env_fn: One callable without arguments per env.
+        cfg: Manager config, see :attr:`config`.
     """
 
     config: ClassVar[dict[str, Any]] = {
         **_SubprocessEnvManager.config,
-        # A step returns when so many envs have answered ...
+        # A step returns when this number of envs have answered ...
         "wait_num": 2,
-        # ... and so many seconds are over; None waits for all.
+        # ... and this number of seconds has passed; None waits for all.
         "step_wait_timeout": 0.01,
     }
 
@@ -307,18 +307,18 @@ class AsyncSubprocessEnvManager(_SubprocessEnvManager):
 
 @ENV_MANAGER_REGISTRY.register("subprocess")
 class SyncSubprocessEnvManager(_SubprocessEnvManager):
-    """One process per env; a step returns the timesteps of exactly the given envs, in the order of the actions.
+    """Runs one process per env; a step returns the timesteps of exactly the given envs, in the order of the actions.
 
-    ``ready_obs`` waits for the envs that are resetting, so that a run is reproducible.
+    ``ready_obs`` waits for resetting envs, so that a run is reproducible.
 
     Args:
-        env_fn: one callable without arguments per env.
-        cfg: manager config, see :attr:`config`.
+        env_fn: One callable without arguments per env.
+        cfg: Manager config, see :attr:`config`.
     """
 
     config: ClassVar[dict[str, Any]] = {
         **_SubprocessEnvManager.config,
-        # Kept for configs that switch between the managers; a synchronous step waits for all.
+        # For configs that switch between the managers; a synchronous step waits for all.
         "wait_num": math.inf,
         "step_wait_timeout": None,
     }

@@ -1,1 +1,1 @@
-"""How vector envs are made, ended and read, for the env managers around them."""
+"""Construction, closing and reading of vector envs for the env managers."""

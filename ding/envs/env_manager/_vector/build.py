@@ -1,4 +1,4 @@
-"""Making a ``gymnasium.vector`` env out of the env functions of a config."""
+"""Construction of a ``gymnasium.vector`` env from the env functions of a config."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -30,19 +30,19 @@ from ding.utils.seed import seed_env_process
 
 @runtime_checkable
 class HasVectorForm(Protocol):
-    """An env class with a vector env of its own."""
+    """Env class with its own vector env."""
 
     def make_vector_env(self, num_envs: int) -> VectorEnv:
-        """A vector env that steps ``num_envs`` envs of this kind together."""
+        """Return a vector env that steps ``num_envs`` envs of this kind together."""
 
 
 class _OwnGenerators(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An env alone in its process, which seeds the global generators of the process with it.
+    """Single env in its process, whose seed also seeds the global generators of the process.
 
     Args:
-        env_fn: makes the env.
-        seed: of the env, as far as it is known.
-        parent_pid: id of the process of the manager, in which a vector env makes an env, too.
+        env_fn: Creates the env.
+        seed: Seed of the env, if known.
+        parent_pid: Process id of the manager, in which a vector env also creates an env.
     """
 
     def __init__(self, env_fn: Callable[[], Any], seed: int | None, parent_pid: int) -> None:
@@ -60,42 +60,42 @@ class _OwnGenerators(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class AsGymnasium(GymToGymnasiumWrapper):
-    """An own :class:`BaseEnv` as an env of gymnasium.
+    """A :class:`BaseEnv` as an env of Gymnasium.
 
-    Discrete actions reach it as int64 ``(1,)``, as those of a policy do. ``options`` of a reset are not its business.
+    Discrete actions are passed as int64 ``(1,)``, like those of a policy. ``options`` of a reset are ignored.
 
     Args:
-        env: the env.
+        env: Env to adapt.
     """
 
     def __init__(self, env: BaseEnv) -> None:
         if getattr(env, "observation_space", None) is None:
-            env.reset()  # a lazily built env knows its spaces only then
+            env.reset()  # a lazily built env knows its spaces only afterwards
         super().__init__(env)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Seed it by its method if there is a seed, and reset it."""
+        """Reset the env, after seeding it by its method if there is a seed."""
         if seed is not None:
             self.env.seed(seed)
         return self.env.reset(), {}
 
     def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step it."""
+        """Make one step."""
         return super().step(from_sample(action))
 
     def render(self) -> Any:
-        """The current frame."""
+        """Return the current frame."""
         return self.env.render()
 
 
 class InContract(AnyWrapper):
-    """Brings what an env gives into the form of its spaces, which a vector env takes for granted.
+    """Converts values of an env to the form of its spaces, which a vector env requires.
 
-    What a vector env cannot carry is a reward of several numbers.
+    Rewards of several numbers are not supported by vector envs.
 
     Args:
-        env: the env.
-        env_id: its position.
+        env: Env to wrap.
+        env_id: Position of the env.
     """
 
     def __init__(self, env: AnyEnv, env_id: int) -> None:
@@ -103,17 +103,17 @@ class InContract(AnyWrapper):
         self.observation_space = env.observation_space
         self._env_id = env_id
         read = obs_reader(env.observation_space)
-        # Others than arrays are not copied by a vector env.
+        # A vector env copies arrays only.
         self._read = read if _is_of_arrays(env.observation_space) else lambda obs: copied(read(obs))
         self._obs: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset.
+        """Reset the env.
 
         Raises:
-            DataProblem: the observation is outside of the contract.
+            DataProblem: The observation is outside of the contract.
         """
-        if seed is not None and not isinstance(self.env, AsGymnasium):  # its spaces are its own affair
+        if seed is not None and not isinstance(self.env, AsGymnasium):  # a BaseEnv seeds its own spaces
             seed_spaces(self.env, seed)
         obs, info = self.env.reset(seed=seed, options=options)
         try:
@@ -123,10 +123,10 @@ class InContract(AnyWrapper):
             raise DataProblem(str(problem), self._env_id) from problem
 
     def step(self, action: object) -> Step:
-        """Step.
+        """Make one step.
 
         Raises:
-            DataProblem: the observation, the reward or the info is outside of the contract.
+            DataProblem: The observation, the reward or the info is outside of the contract.
         """
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
@@ -161,20 +161,20 @@ def build_vector_env(
     shared_memory: bool,
     seeds: Sequence[int | None] = (),
 ) -> VectorEnv:
-    """A vector env with one env per function; of those built here the observations are to be copied.
+    """Create a vector env with one env per function; observations of vector envs built here must be copied.
 
     Args:
-        env_fn: the env functions: :class:`DingEnvWrapper`, another :class:`BaseEnv`, gymnasium envs, or one that makes
-            a whole ``VectorEnv``.
-        ref: what the first of them made.
-        mode: ``vector_entry_point`` (the vector env of the env class, else that registered for ``env_id``), ``sync``,
-            ``async``, or ``None`` for the first where there is one and it can be used, else ``sync``.
-        shared_memory: whether ``async`` passes observations through shared memory.
-        seeds: of the envs, as far as they are known; the processes of ``async`` build their env with them.
+        env_fn: Env functions: :class:`DingEnvWrapper`, another :class:`BaseEnv`, Gymnasium envs, or one that creates a
+            whole ``VectorEnv``.
+        ref: Env created by the first function.
+        mode: ``vector_entry_point`` (the vector env of the env class, or that registered for ``env_id``), ``sync``,
+            ``async``, or ``None``: ``vector_entry_point`` if available and usable, else ``sync``.
+        shared_memory: Whether ``async`` transfers observations through shared memory.
+        seeds: Seeds of the envs, if known; the processes of ``async`` create their env with them.
 
     Raises:
-        ValueError: an unknown mode, or envs that the mode cannot serve.
-        TypeError: envs of another kind.
+        ValueError: The mode is unknown, or does not support the envs.
+        TypeError: The envs have another type.
     """
     if mode is not None and mode not in MODES:
         raise ValueError(f"env.manager.vectorization_mode {mode!r} is unknown.{did_you_mean(mode, MODES)}")
@@ -245,13 +245,13 @@ def _by_entry_point(ref: DingEnvWrapper, num_envs: int) -> VectorEnv:
 
 
 RowReset: TypeAlias = Callable[[np.ndarray, Sequence[int | None] | None], Any]
-"""Resets the rows of a mask, from their seeds (a sequence with one per env) if given; returns all observations."""
+"""Resets the rows of a mask, with the given seeds (one per env) if any; returns all observations."""
 
 
 def row_resetter(venv: VectorEnv) -> RowReset | None:
-    """A function that resets the rows of a mask and returns all observations, for an env that has or allows one.
+    """Return a function that resets the rows of a mask and returns all observations, if the env supports it.
 
-    An env offers it as its method ``reset_rows(mask)`` or ``reset_rows(mask, seeds)``. gymnasium's vectorised CartPole
+    An env supports it by a method ``reset_rows(mask)`` or ``reset_rows(mask, seeds)``. Gymnasium's vectorised CartPole
     has none, but its rows are independent columns of one state array.
     """
     if hasattr(venv, "reset_rows"):
@@ -263,7 +263,7 @@ def row_resetter(venv: VectorEnv) -> RowReset | None:
 
 
 def rows_take_seeds(venv: VectorEnv) -> bool:
-    """Whether the function of :func:`row_resetter` resets rows from given seeds."""
+    """Return whether the function of :func:`row_resetter` accepts seeds."""
     if hasattr(venv, "reset_rows"):
         return accepts(venv.reset_rows, "seeds")
     return type(venv) is CartPoleVectorEnv

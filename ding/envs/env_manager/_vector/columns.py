@@ -1,4 +1,4 @@
-"""Columns out of the observations, actions and infos of a ``gymnasium.vector`` env."""
+"""Columns from the observations, actions and infos of a ``gymnasium.vector`` env."""
 
 from typing import Any, TypeAlias
 
@@ -8,7 +8,7 @@ import numpy as np
 from ding.data.columns import Columns
 
 VectorObs: TypeAlias = np.ndarray | dict[str, Any] | tuple[Any, ...]
-"""Observations of a vector env: an array ``[N, ...]``, or a dict or tuple of them."""
+"""Observations of a vector env: an array ``[N, ...]``, or a dict or tuple of arrays."""
 
 
 def replaced(column: np.ndarray, rows: np.ndarray, values: list[np.ndarray]) -> np.ndarray:
@@ -32,7 +32,7 @@ def cast_columns(obs: VectorObs, space: gymnasium.Space[Any], copy: bool) -> Col
 
 
 def part_rows(part: Any, space: gymnasium.Space[Any], copy: bool = False) -> list[Any]:
-    """What each env gave of a part of the observations of a vector env."""
+    """Return the values of each env for a part of the observations of a vector env."""
     if isinstance(space, gymnasium.spaces.Tuple):
         return list(zip(*[part_rows(one, of, copy) for one, of in zip(part, space.spaces)]))
     if isinstance(space, gymnasium.spaces.Dict):
@@ -45,9 +45,9 @@ def part_rows(part: Any, space: gymnasium.Space[Any], copy: bool = False) -> lis
 
 
 def row_info(infos: dict[str, Any], row: int) -> dict[str, Any]:
-    """The info of one env out of the infos of a vector env, where ``_key`` masks the envs that have ``key``.
+    """Return the info of one env from the infos of a vector env, where ``_key`` masks the envs that have ``key``.
 
-    Keys may be of any kind, and begin with ``_`` where they mask no other.
+    Keys may have any type, and may start with ``_`` if they mask no other key.
     """
     found: dict[str, Any] = {}
     masks = {f"_{key}" for key in infos}

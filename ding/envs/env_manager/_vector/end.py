@@ -1,8 +1,8 @@
-"""The end of a ``gymnasium.vector`` env: which of its processes died, and closing it when a call of it failed.
+"""Closing of a ``gymnasium.vector`` env after a failed call, and detection of its dead processes.
 
-``AsyncVectorEnv`` waits for a call that is under way before it closes, also with ``terminate=True``: for its answer as
-long as that takes, for the end of processes that SIGTERM does not end (a forked one has the handlers of its parent),
-or it raises because one of them is dead. So its processes are killed first, by the attributes that it makes public.
+``AsyncVectorEnv`` waits for a pending call before it closes, even with ``terminate=True``: for its answer without
+limit, or for processes that ignore SIGTERM (a forked one has the handlers of its parent), or it raises because one of
+them is dead. Therefore its processes are killed first, through its public attributes.
 """
 
 import contextlib
@@ -15,16 +15,16 @@ from ding.envs.env_manager._errors import ENV_FAULTS, describe_exit, raise_wish
 
 logger = logging.getLogger(__name__)
 
-# A pipe breaks a moment before its process has ended.
+# A pipe breaks slightly before its process has ended.
 END_GRACE_S = 1.0
 
 
 def close_vector_env(venv: VectorEnv, failed: bool) -> None:
-    """Close a vector env; what that raises is logged.
+    """Close a vector env; errors are logged.
 
     Args:
-        venv: the vector env, which may be wrapped.
-        failed: whether the last call of it did not return: then nothing is waited for.
+        venv: Vector env, possibly wrapped.
+        failed: Whether its last call did not return; then nothing is awaited.
     """
     if failed:
         _kill_workers(venv)
@@ -45,17 +45,17 @@ def _kill_workers(venv: VectorEnv) -> None:
     for process in inner.processes:
         process.join()
     for pipe in inner.parent_pipes:
-        if pipe is not None:  # that of a worker which raised
+        if pipe is not None:  # pipe of a worker that raised
             with contextlib.suppress(OSError):
                 pipe.close()
     inner.closed = True
 
 
 def dead_worker(venv: VectorEnv) -> tuple[int, str] | None:
-    """Env id of a process that ended and how it did, in words; ``None`` where there is none."""
+    """Return the env id of a dead process and a description of its end; ``None`` if there is none."""
     inner = venv.unwrapped
     if not isinstance(inner, AsyncVectorEnv) or None in inner.parent_pipes:
-        return None  # of an env that raised, a ConnectionError of its own perhaps, the pipe was taken away
+        return None  # the pipe of an env that raised, perhaps its own ConnectionError, was removed
     env_ids = {process.sentinel: env_id for env_id, process in enumerate(inner.processes)}
     ended = multiprocessing.connection.wait(list(env_ids), END_GRACE_S)
     if not ended:

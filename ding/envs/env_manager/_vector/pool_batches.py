@@ -1,7 +1,7 @@
-"""EnvPool's asynchronous mode: a pool that answers for some of its envs at a time, for those that were first.
+"""EnvPool's asynchronous mode: the pool answers for the first of its envs that are ready.
 
-EnvPool hands out exactly ``batch_size`` results, and waits for ever where fewer envs are at work. So what is missing is
-filled up with envs that have nothing to do, whose results are dropped.
+EnvPool returns exactly ``batch_size`` results, and blocks forever if fewer envs are busy. Missing results are therefore
+filled up with idle envs, whose results are dropped.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ import numpy as np
 
 
 class Answers(NamedTuple):
-    """What ``N`` envs returned; all but ``env_ids`` (int64 ``[N]``) and ``was_reset`` as a step of a pool returns it.
+    """Results of ``N`` envs; all fields but ``env_ids`` (int64 ``[N]``) and ``was_reset`` are those of a pool's step.
 
-    ``was_reset`` (bool ``[N]``): the observation is the first one of an episode, and the rest says nothing.
+    ``was_reset`` (bool ``[N]``): the observation is the first one of an episode, and the other fields are meaningless.
     """
 
     env_ids: np.ndarray
@@ -25,18 +25,18 @@ class Answers(NamedTuple):
     infos: dict[str, Any]
 
     def take(self, rows: np.ndarray) -> "Answers":
-        """Some of them; the infos stay those of all."""
+        """Return some of the rows; the infos stay those of all."""
         env_ids, was_reset, obs, reward, terminated, truncated = (part[rows] for part in self[:-1])
         return Answers(env_ids, was_reset, obs, reward, terminated, truncated, self.infos)
 
 
 class PoolBatches:
-    """Orders to the envs of a pool and their answers.
+    """Orders to the envs of a pool, and their answers.
 
     Args:
-        pool: of EnvPool, with ``env_type='gymnasium'``.
-        num_envs: its envs.
-        batch_size: answers that it hands out at a time.
+        pool: Pool of EnvPool, with ``env_type='gymnasium'``.
+        num_envs: Number of its envs.
+        batch_size: Number of answers that it returns at a time.
     """
 
     def __init__(self, pool: Any, num_envs: int, batch_size: int) -> None:
@@ -45,26 +45,26 @@ class PoolBatches:
         self._batch_size = batch_size
         self._at_work: set[int] = set()
         self._fillers: set[int] = set()
-        # Those that are at the reset after an episode.
+        # Envs that are resetting after an episode.
         self._resetting: set[int] = set()
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is to come that is not dropped."""
+        """Whether an answer that is not dropped is pending."""
         return len(self._at_work) > len(self._fillers)
 
     def send(self, env_ids: np.ndarray, actions: np.ndarray) -> None:
-        """Order a step of each of these envs, which have nothing to do."""
+        """Order a step of each of these idle envs."""
         self._pool.send(actions, env_ids.astype(np.int32))
         self._at_work.update(env_ids.tolist())
 
     def send_resets(self, env_ids: Sequence[int]) -> None:
-        """Order the resets of envs whose game is over."""
+        """Order resets of envs whose game is over."""
         self._resetting.update(env_ids)
         self._send_anything(env_ids)
 
     def _send_anything(self, env_ids: Sequence[int]) -> None:
-        """Order steps with an action that is of no matter: a pool takes the first step after a game for a reset."""
+        """Order steps with an arbitrary action: a pool treats the first step after a game as a reset."""
         space = self._pool.single_action_space
         self.send(np.array(env_ids), np.zeros((len(env_ids), *space.shape), space.dtype))
 
@@ -72,7 +72,7 @@ class PoolBatches:
         """Wait for the next answers.
 
         Args:
-            idle: envs that may be stepped for nothing where too few are at work; at least as many as are missing.
+            idle: Envs that may be stepped to fill up a batch; at least as many as are missing.
         """
         fillers = [env_id for env_id in idle if env_id not in self._at_work][: self._missing()]
         if fillers:
@@ -96,10 +96,10 @@ class PoolBatches:
         return max(0, self._batch_size - len(self._at_work))
 
     def reset_all(self) -> tuple[np.ndarray, dict[str, Any]]:
-        """Reset all envs, whatever they are at; return their observations ``[num_envs, ...]``, and infos with lives.
+        """Reset all envs, whatever their state; return their observations ``[num_envs, ...]``, and infos with lives.
 
-        Each is reset equally often, as often as whole batches need, so that what the envs begin with does not depend on
-        which of them was first.
+        All envs are reset equally often, as often as whole batches require, so that the first observations do not
+        depend on which env was first.
         """
         everyone = range(self._num_envs)
         while self._at_work:

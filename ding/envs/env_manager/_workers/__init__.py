@@ -1,23 +1,23 @@
 """Envs in worker processes, for the subprocess managers.
 
-What lies where, from the inside out:
+Modules, from the bottom up:
 
 ``protocol``
-    what the parent and its workers say to each other.
+    messages between the parent and its workers.
 ``shared_columns``
     arrays in anonymous shared memory, one row per env.
 ``worker``
-    the child: builds its envs and carries out orders.
+    the child: creates its envs and executes orders.
 ``process``
-    one child as the parent sees it. It owns the process, its pipe and its crash log.
+    the parent's view of one child. It owns the process, its pipe and its crash log.
 ``engine``
-    all children of a manager. It owns the shared memory that was attached to them and the pipe on which they report,
-    and it is where orders time out: every order becomes exactly one event, also when its process hangs or dies.
+    all children of a manager. It owns the shared memory attached to them and the pipe on which they report, and
+    handles time-outs: every order becomes exactly one event, even if its process hangs or dies.
 ``actions``, ``results``
-    what is written to shared memory by the parent, and what is read from it.
+    data that the parent writes to shared memory, and data that it reads from there.
 ``fleet``
-    the life of the envs: which of them are building, resetting or stepping, what is tried again and what is an error.
-    It owns the engine, and reacts to events only while the manager calls it; there is no background thread.
+    life cycle of the envs: which of them are building, resetting or stepping, retries and errors. It owns the engine,
+    and reacts to events only while the manager calls it; there is no background thread.
 
-They need POSIX descriptors, so there is no Windows.
+They need POSIX descriptors and do not run on Windows.
 """

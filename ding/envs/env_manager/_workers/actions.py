@@ -1,4 +1,4 @@
-"""How actions reach the workers: through shared memory where they have an array form, else one by one by pickle."""
+"""Transfer of actions to the workers: through shared memory if they have an array form, else pickled one by one."""
 
 import logging
 from typing import Any
@@ -17,11 +17,11 @@ logger = logging.getLogger(__name__)
 
 
 class ActionSender:
-    """Orders the steps of an engine. The engine owns the shared memory that it makes.
+    """Orders the steps of an engine, which owns the shared memory created here.
 
     Args:
-        engine: where the orders go.
-        num_envs: number of envs.
+        engine: Receives the orders.
+        num_envs: Number of envs.
     """
 
     def __init__(self, engine: WorkerEngine, num_envs: int) -> None:
@@ -35,22 +35,22 @@ class ActionSender:
         """Order one step of each of these envs.
 
         Args:
-            batch: actions ``[N, ...]``, or dicts of them, or any objects.
-            as_given: see :func:`action_rows`.
-            shared: whether the workers take actions from shared memory.
+            batch: Actions ``[N, ...]``, or dicts of them, or any objects.
+            as_given: See :func:`action_rows`.
+            shared: Whether the workers read actions from shared memory.
         """
         columns = _columns_of(batch) if shared else None
         if columns is None or not self._fits(columns, batch, as_given):
             for env_id, action in zip(batch, action_rows(batch, discrete=False, as_given=as_given)):
                 self._engine.step_object(env_id, action)
             return
-        # An env is stepped only while it is idle, so nobody reads these rows.
+        # Only idle envs are stepped, so no worker reads these rows now.
         for array, (_, leaf) in zip(self._arrays, iter_leaves(columns)):
             array[batch.env_ids] = leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else leaf
         self._engine.step(batch.env_ids.tolist())
 
     def _fits(self, columns: Columns, batch: EnvBatch, as_given: bool) -> bool:
-        """Whether the actions have an array form; provides memory of that form."""
+        """Return whether the actions have an array form; provide memory of that form."""
         form = None
         if not isinstance(columns, (dict, list)):
             kind = type(next(iter(batch.values()))) if as_given else None
@@ -61,7 +61,7 @@ class ActionSender:
         if schema is None or any(isinstance(leaf, list) for _, leaf in iter_leaves(columns)):
             return False
         if schema != self._schema:
-            # Memory of another schema goes to the workers before the order that needs it, on the same pipe.
+            # Memory of another schema is sent before the order that needs it, on the same pipe.
             memory = SharedColumns(schema.prefixed("action"), self._num_envs)
             self._schema, self._arrays = schema, memory.arrays
             self._engine.attach("actions", memory)

@@ -1,11 +1,10 @@
-"""Worker processes as one thing to wait for: orders go out, events come back.
+"""Interface to all worker processes: orders are sent, and events are returned.
 
-The engine knows nothing of episodes, seeds or retries; it turns everything that can happen to a worker into an
-:class:`Event`. All of it runs in the thread that calls it.
+The engine is independent of episodes, seeds and retries; it turns everything that can happen to a worker into an
+:class:`Event`. It runs entirely in the calling thread.
 
-Every order is answered by exactly one event: done, failed, out of time, or lost with its process. An order that is
-given to a process that died meanwhile is answered as well, at the next :meth:`WorkerEngine.poll`. The exception is
-:meth:`WorkerEngine.restart`.
+Every order yields exactly one event: done, failed, timed out, or lost with its process. This includes orders to a
+process that has died, at the next :meth:`WorkerEngine.poll`. The exception is :meth:`WorkerEngine.restart`.
 """
 
 import logging
@@ -25,7 +24,7 @@ from ding.utils.compression_helper import CloudPickleWrapper
 
 logger = logging.getLogger(__name__)
 
-# Every engine of this process: a forked worker closes the ends that it inherits from them.
+# All engines of this process: a forked worker closes the descriptors that it inherits from them.
 _LIVE: "weakref.WeakSet[WorkerEngine]" = weakref.WeakSet()
 COMMANDS = tuple(Command)
 PLAIN_STEP = int(Command.STEP)
@@ -34,13 +33,13 @@ PATIENCE_S = 60.0
 
 
 class Event(NamedTuple):
-    """The answer to one order.
+    """Answer to one order.
 
     Attributes:
-        command: what was ordered; ``IDLE`` when an env was lost that nothing was asked of.
-        env_id: the env.
-        flags: bits of :class:`Flag`.
-        payload: a :class:`Failure` with ``Flag.FAILED``, else what the worker sent with ``Flag.PAYLOAD``.
+        command: The ordered command; ``IDLE`` if an env without an order was lost.
+        env_id: Id of the env.
+        flags: Bits of :class:`Flag`.
+        payload: A :class:`Failure` with ``Flag.FAILED``, or the payload of the worker with ``Flag.PAYLOAD``.
     """
 
     command: Command
@@ -50,9 +49,9 @@ class Event(NamedTuple):
 
 
 class Timeouts(NamedTuple):
-    """Seconds that one command may take, ``None`` for no limit.
+    """Time-outs per command in seconds; ``None``: no limit.
 
-    ``connect`` is for building an env, for its first reset in a process where ``reset`` is ``None``, and for calls.
+    ``connect`` applies to building an env, to its first reset in a process if ``reset`` is ``None``, and to calls.
     """
 
     connect: float | None
@@ -60,7 +59,7 @@ class Timeouts(NamedTuple):
     step: float | None
 
     def of(self, command: Command, is_first: bool) -> tuple[str, float | None]:
-        """The config key of the limit of a command, and the limit; ``is_first``: a reset of an env that had none."""
+        """Return the config key and the value of a command's time-out; ``is_first``: first reset of the env."""
         if command is Command.STEP:
             return "step_timeout", self.step
         if command is Command.RESET and (self.reset is not None or not is_first):
@@ -69,7 +68,7 @@ class Timeouts(NamedTuple):
 
     @property
     def patience_s(self) -> float:
-        """Seconds after which a command without a limit is worth a warning."""
+        """Seconds after which a command without a time-out causes a warning."""
         return PATIENCE_S if self.connect is None else self.connect
 
 
@@ -77,10 +76,10 @@ class WorkerEngine:
     """Runs env functions in worker processes.
 
     Args:
-        env_fns: one per env.
-        context: start method, ``fork``, ``spawn`` or ``forkserver``.
-        envs_per_worker: how many envs share a process.
-        timeouts: see :class:`Timeouts`.
+        env_fns: One function per env.
+        context: Start method: ``fork``, ``spawn`` or ``forkserver``.
+        envs_per_worker: Number of envs per process.
+        timeouts: See :class:`Timeouts`.
         seeds: the newest seed of each env, read when a process starts; see :func:`seed_env_process`.
     """
 
@@ -105,7 +104,7 @@ class WorkerEngine:
         self._worker_of = [self._workers[i // envs_per_worker] for i in ids]
         self._step_orders = [bytes([FIRST_STEP + i % envs_per_worker]) for i in ids]
         self._by_sentinel: dict[int, WorkerProcess] = {}
-        # When the oldest unanswered order of a worker is overdue, or worth a warning where it has no limit.
+        # Time when the oldest order of a worker is overdue, or causes a warning if it has no time-out.
         self._deadlines: dict[WorkerProcess, float] = {}
         self._dead: set[WorkerProcess] = set()
         self._owed: list[Event] = []
@@ -117,7 +116,7 @@ class WorkerEngine:
         self._finalizer = weakref.finalize(self, kill_all, self._workers, os.getpid())
         _LIVE.add(self)
 
-    # life
+    # life cycle
 
     def start(self) -> None:
         """Start all workers; a ``BUILD`` event per env follows."""
@@ -125,9 +124,9 @@ class WorkerEngine:
             self._start(worker)
 
     def restart(self, env_id: int) -> list[int]:
-        """End the worker of an env, start it anew, and return the ids of its envs; ``BUILD`` events follow.
+        """End the worker of an env, restart it, and return the ids of its envs; ``BUILD`` events follow.
 
-        Steps and resets that the worker was at are not answered any more: the caller knows what it ends. Calls are.
+        Pending steps and resets of the worker yield no event, because the caller knows them. Pending calls do.
         """
         worker = self._worker_of[env_id]
         failure = Failure("its process was started anew", "", "crashed")
@@ -168,24 +167,24 @@ class WorkerEngine:
         self._shared.clear()
 
     def close_inherited(self) -> None:
-        """In a forked child: close the ends that are the parent's alone."""
+        """In a forked child: close the descriptors that belong to the parent alone."""
         self._completions.close()
         for worker in self._workers:
             worker.hang_up()
 
     def is_alive(self, env_id: int) -> bool:
-        """Whether the process of this env runs, as far as is known."""
+        """Return whether the process of this env is running, as far as is known."""
         return self._worker_of[env_id].alive
 
     @property
     def pids(self) -> list[int]:
-        """Process ids of the workers that run."""
+        """Return the process ids of the running workers."""
         return [worker.pid for worker in self._workers if worker.alive]
 
     # orders
 
     def attach(self, key: str, shared: SharedColumns) -> None:
-        """Share memory with all workers, those started later too."""
+        """Share memory with all workers, including those started later."""
         old = self._shared.get(key)
         self._shared[key] = shared
         for worker in self._workers:
@@ -195,11 +194,11 @@ class WorkerEngine:
             old.close()
 
     def reset(self, env_id: int, replay_path: str | None, seed: tuple[Any, ...] | None, kwargs: dict[str, Any]) -> None:
-        """Order a reset, after seeding and recording if asked for."""
+        """Order a reset, optionally after seeding and with recording."""
         self._order(Command.RESET, env_id, Message("reset", (env_id, replay_path, seed, kwargs)))
 
     def call(self, env_id: int, name: str, args: tuple[Any, ...] | None) -> None:
-        """Order an attribute (``args`` is ``None``) or the result of a method."""
+        """Request an attribute (``args`` is ``None``) or the result of a method."""
         self._order(Command.CALL, env_id, Message("call", (env_id, name, args)))
 
     def step_object(self, env_id: int, action: object) -> None:
@@ -207,7 +206,7 @@ class WorkerEngine:
         self._order(Command.STEP, env_id, Message("step", (env_id, action)))
 
     def step(self, env_ids: Iterable[int]) -> None:
-        """Order steps; the actions lie in the shared memory ``actions``."""
+        """Order steps; the actions are in the shared memory ``actions``."""
         for env_id in env_ids:
             worker = self._worker_of[env_id]
             worker.pending.append((Command.STEP, env_id))
@@ -238,12 +237,12 @@ class WorkerEngine:
     # events
 
     def poll(self, timeout_s: float | None, stepped: list[int]) -> list[Event]:
-        """Wait until something happened or ``timeout_s`` is over.
+        """Wait until something happens or ``timeout_s`` has passed.
 
         Args:
-            timeout_s: seconds, ``None`` for no limit but those of the orders.
-            stepped: takes the ids of the envs that did a step with nothing to say beside shared memory. These come
-                before the returned events.
+            timeout_s: Time-out in seconds; ``None``: only those of the orders.
+            stepped: Receives the ids of the envs whose step is completely described by shared memory. These precede the
+                returned events.
 
         Returns:
             The other events.
@@ -258,7 +257,7 @@ class WorkerEngine:
             else:
                 died.append(self._by_sentinel[fd])
         for worker in died:
-            self._drain(events, stepped)  # what it finished before it died
+            self._drain(events, stepped)  # orders that it completed before it died
             self._lost(worker, "crashed", events)
         if self._deadlines:
             self._check_deadlines(events)
@@ -298,7 +297,7 @@ class WorkerEngine:
         try:
             return Event(command, env_id, flags, worker.conn.recv())
         except (EOFError, ConnectionResetError):
-            return None  # it died while it reported; its sentinel says so
+            return None  # it died while it reported; its sentinel reports the end
         except Exception as error:  # noqa: BLE001 - a class of the env that cannot be rebuilt here
             return Event(command, env_id, Flag.FAILED, Failure(f"its answer cannot be unpickled: {error!r}"))
 
@@ -326,7 +325,7 @@ class WorkerEngine:
                 events.append(Event(command, env_id, Flag.FAILED, failure))
 
     def _lost(self, worker: WorkerProcess, reason: str, events: list[Event]) -> None:
-        """Bury a worker; adds an event for each of its envs."""
+        """Clean up after a lost worker; add an event for each of its envs."""
         self._forget(worker)
         pending = list(worker.pending)
         if reason == "timeout":
@@ -350,6 +349,6 @@ class WorkerEngine:
 
 
 def close_inherited() -> None:
-    """In a forked worker: close what belongs to the parent, so that the end of the parent is seen by all."""
+    """In a forked worker: close the parent's descriptors, so that all workers notice the end of the parent."""
     for engine in list(_LIVE):
         engine.close_inherited()

@@ -1,14 +1,14 @@
-"""The envs of a subprocess manager: their life, driven by the events of a ``WorkerEngine``.
+"""Life cycle of the envs of a subprocess manager, driven by the events of a ``WorkerEngine``.
 
-A finished env is ordered to reset as soon as its step is seen, and resets while the caller works. What an env does is
-said by the sets that it is in:
+A finished env is ordered to reset as soon as its step arrives, and resets while the caller works. The activity of an
+env is given by the sets that contain it:
 
 =============  =========================================================================================
 ``building``   its process has not built it yet
 ``stepping``   a step was ordered and not answered
-``answered``   its step can be handed out
+``answered``   its step can be returned
 ``resetting``  a reset was ordered and not answered, or waits for its next attempt (``_retry_at``)
-``inplace``    its step is held back until the reset after it is over (``reset_inplace``)
+``inplace``    its step is held back until the following reset has ended (``reset_inplace``)
 =============  =========================================================================================
 """
 
@@ -42,14 +42,14 @@ logger = logging.getLogger(__name__)
 
 
 class EnvFleet:
-    """Envs in worker processes. Faults that are not recovered are raised by the call during which they come.
+    """Envs in worker processes. Unrecovered faults are raised by the call during which they occur.
 
     Args:
-        env_fns: one per env.
-        cfg: config of the manager.
-        life: states, seeds and reset arguments of the envs.
-        replay_paths: env id -> folder for the episodes from the next reset on; an entry is removed when it is used.
-        keep_forms: whether rewards and numbers in observations are handed out as the envs give them.
+        env_fns: One function per env.
+        cfg: Config of the manager.
+        life: States, seeds and reset arguments of the envs.
+        replay_paths: Env id -> folder for the episodes from the next reset on; an entry is removed on use.
+        keep_forms: Return rewards and numbers in observations in the form of the envs.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class EnvFleet:
         self._answered: set[int] = set()
         self._resetting: set[int] = set()
         self._inplace: set[int] = set()
-        # Envs whose process was started anew since their last reset, and those that shall get a new one with the next.
+        # Envs whose process was restarted since their last reset, and those that get a new one with the next reset.
         self._renewed: set[int] = set()
         self._renewable: set[int] = set()
         self._recorded: dict[int, str] = {}
-        # Why the episode of an env is lost that was not stepping then: that fails its next step.
+        # Reason why the episode of an idle env was lost: its next step fails.
         self._lost: dict[int, Failure] = {}
         self._attempts: dict[int, int] = {}
         self._retry_at: dict[int, float] = {}
         self._replies: dict[int, Any] = {}
 
-    # life
+    # life cycle
 
     def start(self) -> None:
         """Start the processes and build the envs."""
@@ -91,57 +91,57 @@ class EnvFleet:
         self._pump_while(lambda: bool(self._building))
 
     def share_results(self, reward_shape: tuple[int, ...]) -> None:
-        """Let the workers write into shared memory, if the first observations of all envs have one form."""
+        """Let the workers write to shared memory, if the first observations of all envs have the same form."""
         shared = self._store.share(reward_shape)
         if shared is not None:
             self._engine.attach("results", shared)
 
     def close(self, grace_s: float) -> None:
-        """End the processes; envs get ``grace_s`` seconds to close."""
+        """End the processes; envs have ``grace_s`` seconds to close."""
         self._engine.close(grace_s)
 
     @property
     def pids(self) -> list[int]:
-        """Process ids of the workers."""
+        """Return the process ids of the workers."""
         return self._engine.pids
 
-    # what a manager waits for
+    # conditions for a manager
 
     @property
     def busy(self) -> set[int]:
-        """Envs whose step was ordered and is not handed out yet."""
+        """Envs whose step was ordered and is not returned yet."""
         return self._stepping | self._answered | self._inplace
 
     @property
     def resetting(self) -> set[int]:
-        """Envs whose reset was ordered and is not over."""
+        """Envs whose reset was ordered and has not ended."""
         return self._resetting
 
     @property
     def answered(self) -> set[int]:
-        """Envs whose step can be handed out."""
+        """Envs whose step can be returned."""
         return self._answered
 
     @property
     def unanswered(self) -> bool:
-        """Whether a step is under way whose timestep cannot be handed out yet."""
+        """Whether a step is pending whose timestep cannot be returned yet."""
         return bool(self._stepping) or (bool(self._inplace) and not self._inplace <= self._answered)
 
     @property
     def any_goes_on(self) -> bool:
-        """Whether among the envs that answered there is one whose episode goes on."""
+        """Whether one of the envs that answered is in an unfinished episode."""
         return any(self._store.goes_on(env_id) for env_id in self._answered)
 
     def wait_for_resets(self, env_ids: Iterable[int], rewind: bool) -> None:
-        """Reset these envs and wait until they are; steps of them that are under way are waited for and dropped.
+        """Reset these envs and wait for them; pending steps are awaited and dropped.
 
         Args:
-            rewind: whether the envs begin with their first episodes again, see :meth:`EnvLifecycle.rewind`.
+            rewind: Whether the envs restart from their first episodes, see :meth:`EnvLifecycle.rewind`.
         """
         wanted = set(env_ids)
         self._pump_while(lambda: bool(wanted & (self._stepping | self._resetting)))
         if rewind:
-            # Not earlier: a step that was under way may have ended an episode.
+            # Not earlier: a pending step may have ended an episode.
             self._life.rewind()
         for env_id in env_ids:
             self._answered.discard(env_id)
@@ -150,7 +150,7 @@ class EnvFleet:
         self._pump_while(lambda: bool(wanted & self._resetting))
 
     def order_steps(self, batch: EnvBatch, as_given: bool) -> list[int]:
-        """Send one action to each of these envs and return their ids; ``as_given``: tensors and numbers stay such."""
+        """Send one action to each of these envs and return their ids; ``as_given`` keeps the form of the actions."""
         env_ids = self._life.check_running(batch.env_ids)
         if not self.busy.isdisjoint(env_ids):
             raise AssertionError(f"some of the envs {env_ids} cannot be stepped: their last step is not handed out")
@@ -162,17 +162,17 @@ class EnvFleet:
         return env_ids
 
     def _without_lost(self, batch: EnvBatch) -> EnvBatch:
-        """Let the steps of envs fail that were lost since their last one; returns the actions of the others."""
+        """Fail the steps of envs that were lost since their last one; return the actions of the others."""
         for env_id in self._lost.keys() & self._stepping:
             self._step_failed(env_id, self._lost.pop(env_id))
         rest = [position for position, env_id in enumerate(batch.env_ids.tolist()) if env_id in self._stepping]
         return batch if len(rest) == len(batch) else batch.take(np.array(rest, dtype=np.int64))
 
     def timesteps(self, env_ids: Sequence[int], ids: np.ndarray) -> TimestepBatch:
-        """Hand out the timesteps of envs that answered; ``ids`` are ``env_ids`` as int64 ``[N]``.
+        """Return the timesteps of envs that answered; ``ids`` are ``env_ids`` as int64 ``[N]``.
 
         Raises:
-            EnvDataError: there is NaN in them.
+            EnvDataError: The timesteps contain NaN.
         """
         self._answered.difference_update(env_ids)
         replaced = self._inplace.intersection(env_ids)
@@ -185,19 +185,19 @@ class EnvFleet:
         return batch
 
     def observations(self, env_ids: Sequence[int], ids: np.ndarray) -> EnvBatch:
-        """The current observations of these envs; ``ids`` are ``env_ids`` as int64 ``[N]``."""
+        """Return the current observations of these envs; ``ids`` are ``env_ids`` as int64 ``[N]``."""
         return self._store.observations(env_ids, ids)
 
     def put_obs(self, env_id: int, obs: object) -> None:
-        """An env went on from a saved state; in shared memory its observation stands already."""
+        """Store the observation of an env after its state was restored; in shared memory it is already present."""
         self._store.note_reset(env_id, not self._store.shared, obs)
 
     def ask(self, env_ids: list[int], name: str, args: tuple[Any, ...] | None) -> list[Any]:
         """Return an attribute of some envs, or with ``args`` the results of a method.
 
-        Where that fails, an ``EnvManagerError`` stands in place of it.
+        A failed request yields an ``EnvManagerError`` as its result.
         """
-        # A reset that is under way may end with another process.
+        # A pending reset may end with another process.
         self._pump_while(lambda: bool(self._resetting))
         self._replies.clear()
         for env_id in env_ids:
@@ -216,7 +216,7 @@ class EnvFleet:
             self.pump(None)
 
     def pump(self, timeout_s: float | None) -> None:
-        """Wait for events at most so long (``None``: until there is one), and act on them."""
+        """Wait up to ``timeout_s`` for events (``None``: until there is one), and process them."""
         if self._retry_at:
             timeout_s = self._retry_due(timeout_s)
         stepped: list[int] = []
@@ -294,7 +294,7 @@ class EnvFleet:
         self._engine.reset(env_id, path, seed, self._life.reset_kwargs(env_id))
 
     def _renew(self, env_id: int) -> None:
-        """Start the worker of an env anew. What its other envs were at is lost."""
+        """Restart the worker of an env. Pending work of its other envs is lost."""
         for other in self._engine.restart(env_id):
             self._renewed.add(other)
             self._renewable.discard(other)
@@ -306,7 +306,7 @@ class EnvFleet:
                 self._lose(other, Failure(f"its process was started anew for env {env_id}", "", "crashed"))
 
     def _retry_due(self, timeout_s: float | None) -> float | None:
-        """Order the resets whose waiting time is over; returns the time until the next one is."""
+        """Order the due reset retries; return the time until the next one."""
         now = time.monotonic()
         for env_id in [i for i, due in self._retry_at.items() if due <= now]:
             del self._retry_at[env_id]
@@ -332,7 +332,7 @@ class EnvFleet:
             self._lose(env_id, failure)
 
     def _lose(self, env_id: int, failure: Failure) -> None:
-        """The episode of an env is lost: that fails its step, this one or the next."""
+        """Record the loss of an env's episode, which fails the current or the next step."""
         if env_id in self._stepping:
             self._step_failed(env_id, failure)
         else:

@@ -1,4 +1,4 @@
-"""The parent's view of one worker process: how it is started, given orders and ended."""
+"""Parent's view of one worker process: start, orders and end."""
 
 import contextlib
 import os
@@ -23,19 +23,19 @@ from ding.envs.env_manager._workers.worker import DUMP_SIGNAL, WorkerSetup, work
 from ding.utils.compression_helper import CloudPickleWrapper
 from ding.utils.own_code import own_code
 
-# Seconds that a hanging worker gets to write down where it hangs.
+# Seconds that a hanging worker has to write its traceback.
 DUMP_GRACE_S = 1.0
 CRASH_LOG_BYTES = 1 << 16
 
 
 class WorkerProcess:
-    """One worker process, its pipe and the commands that it has not answered yet.
+    """One worker process, its pipe and its pending commands.
 
     Attributes:
-        env_ids: ids of the envs that it runs.
-        pending: commands not yet answered, in order.
-        were_reset: the envs that were reset in this process.
-        generation: how often this worker was started before; completions of earlier ones are void.
+        env_ids: Ids of its envs.
+        pending: Unanswered commands, in order.
+        were_reset: Envs that were reset in this process.
+        generation: Number of earlier starts; completions of earlier generations are void.
     """
 
     def __init__(self, context: BaseContext, env_ids: list[int], env_fns: list[CloudPickleWrapper]) -> None:
@@ -53,12 +53,12 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Id of the process."""
+        """Process id."""
         return int(self._process.pid)
 
     @property
     def conn(self) -> Connection:
-        """The parent's end of the pipe."""
+        """Parent's end of the pipe."""
         if self._conn is None:
             raise OSError("the worker has no pipe: it is not running")
         return self._conn
@@ -68,20 +68,20 @@ class WorkerProcess:
         """Descriptor that becomes readable when the process ends."""
         return int(self._process.sentinel)
 
-    # life
+    # life cycle
 
     def start(self, completions: Connection, close_inherited: Callable[[], None], seeds: Sequence[int | None]) -> None:
-        """Start the process and order it to build its envs, with random numbers that follow from ``seeds``.
+        """Start the process and order it to build its envs, with random generators seeded by ``seeds``.
 
         Raises:
-            TypeError, AttributeError, PicklingError: the env functions cannot be sent (not with the start method fork).
+            TypeError, AttributeError, PicklingError: The env functions cannot be sent (not with the start method fork).
         """
         self.generation += 1
         forked = self._context.get_start_method() == "fork"
         parent_conn, child_conn = self._context.Pipe(duplex=True)
         self._conn = parent_conn
         self._fd = parent_conn.fileno()
-        self._crash_log = tempfile.TemporaryFile()  # noqa: SIM115 - kept until the process was buried
+        self._crash_log = tempfile.TemporaryFile()  # noqa: SIM115 - kept until the process is cleaned up
         setup = WorkerSetup(
             env_ids=self.env_ids,
             generation=self.generation,
@@ -89,7 +89,7 @@ class WorkerProcess:
             conn=child_conn,
             completions=completions,
             parent_pid=os.getpid(),
-            # The kernel ties the child to the thread that starts it, so only the main thread may ask for that.
+            # The kernel ties the child to the thread that starts it, so only the main thread may request that.
             die_with_parent=self._context.get_start_method() != "forkserver" and _is_main_thread(),
             own_code=() if forked else own_code(),
         )
@@ -113,28 +113,28 @@ class WorkerProcess:
     def _start_process(self, forked: bool) -> None:
         with warnings.catch_warnings():
             if forked:
-                # Python 3.12 warns of threads at any fork. The child enters none of the parent's thread pools.
+                # Python 3.12 warns of threads at any fork. The child uses none of the parent's thread pools.
                 warnings.simplefilter("ignore", DeprecationWarning)
             self._process.start()
 
     def kill(self, sig: int = signal.SIGKILL) -> None:
-        """Send a signal; a process that has ended already is fine."""
+        """Send a signal; a process that has ended is ignored."""
         if self.alive and self._process.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, sig)
 
     def end_hanging(self) -> str:
-        """Kill a worker that does not answer. Returns the traceback of where it hangs, as far as it could write it."""
+        """Kill an unresponsive worker. Return the traceback of its threads, as far as it could write it."""
         self.kill(DUMP_SIGNAL)
         if not wait_readable([self.sentinel], DUMP_GRACE_S):
             self.kill()
         return self.bury()[1]
 
     def bury(self) -> tuple[str, str]:
-        """Reap the ended (or just killed) process and free what belonged to it.
+        """Reap the ended (or just killed) process and free its resources.
 
         Returns:
-            How it ended, in words, and what it wrote to its crash log.
+            A description of its end, and the content of its crash log.
         """
         self._process.join()
         cause = describe_exit(self._process.exitcode)
@@ -147,7 +147,7 @@ class WorkerProcess:
         return cause, text
 
     def hang_up(self) -> None:
-        """Close the parent's end of the pipe: the worker ends when it next reads or writes."""
+        """Close the parent's end of the pipe: the worker ends at its next read or write."""
         if self._conn is not None:
             self._conn.close()
             self._conn = None
@@ -156,7 +156,7 @@ class WorkerProcess:
     # orders
 
     def send(self, message: Message, handle: int | None = None) -> None:
-        """Send an order, with a descriptor if it takes one. The end of a worker is reported by its sentinel."""
+        """Send an order, with a descriptor if it needs one. The end of a worker is reported by its sentinel."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             send_message(self.conn, message)
             if handle is not None:
@@ -170,19 +170,19 @@ class WorkerProcess:
             return  # its sentinel reports that
 
     def attach(self, key: str, shared: SharedColumns) -> None:
-        """Hand over shared memory."""
+        """Share memory with the worker."""
         self.send(Message("attach", (key, shared.schema, shared.num_rows)), handle=shared.fd)
 
     def ask_to_close(self) -> None:
         """Order the worker to close its envs and end."""
         if self.alive:
             self.send_bytes(bytes([CLOSE]))
-            # Frees a worker that waits for us to read a long answer.
+            # Unblocks a worker that waits for the parent to read a long answer.
             self.hang_up()
 
 
 def close_all(workers: list[WorkerProcess], grace_s: float) -> None:
-    """End all workers: ask, wait ``grace_s`` seconds together, kill the rest, reap."""
+    """End all workers: ask them, wait ``grace_s`` seconds in total, kill the rest, reap."""
     for worker in workers:
         worker.ask_to_close()
     deadline = time.monotonic() + grace_s
@@ -195,7 +195,7 @@ def close_all(workers: list[WorkerProcess], grace_s: float) -> None:
 
 
 def kill_all(workers: list[WorkerProcess], owner_pid: int) -> None:
-    """Last resort, when a manager is collected or the interpreter ends without ``close``."""
+    """Kill all workers as a last resort, if a manager is collected or the interpreter ends without ``close``."""
     if os.getpid() != owner_pid:
         return
     for worker in workers:
@@ -206,7 +206,7 @@ def kill_all(workers: list[WorkerProcess], owner_pid: int) -> None:
 
 
 def wait_readable(fds: list[int], timeout_s: float) -> bool:
-    """Wait until one of the descriptors is readable; whether one was in time."""
+    """Wait until one of the descriptors is readable; return False on time-out."""
     poller = select.poll()
     for fd in fds:
         poller.register(fd, select.POLLIN)

@@ -1,18 +1,16 @@
-"""What an env manager and its worker processes say to each other.
+"""Messages between an env manager and its worker processes.
 
 Three channels per worker:
 
 * A duplex pipe. The parent sends single bytes: ``CLOSE``, ``FIRST_STEP + position`` (step the env at this position in
-  the worker), or ``MESSAGE``, after which comes a pickled :class:`Message`, and a descriptor where the message says so.
-  The worker sends the payloads that completions announce. Both ends are made by the parent and reach nobody but its
-  own child.
-* One completion pipe that all workers of a manager share. Each finished command is one record of 8 bytes, which is
-  written atomically (POSIX ``PIPE_BUF``), so that the parent waits in one place.
-* Shared memory for everything of fixed shape (``shared_columns``). A worker writes the rows of its envs before it
-  reports so; the parent writes the action of an env before it orders the step, and reads a row only while the env
-  is idle.
+  the worker), or ``MESSAGE``, followed by a pickled :class:`Message`, and by a descriptor if the message says so. The
+  worker sends the payloads announced by completions. The parent creates both ends; only its own child gets one.
+* One completion pipe shared by all workers of a manager. Each finished command is one record of 8 bytes, written
+  atomically (POSIX ``PIPE_BUF``), so the parent waits in a single place.
+* Shared memory for all data of fixed shape (``shared_columns``). A worker writes the rows of its envs before it reports
+  them; the parent writes the action of an env before it orders the step, and reads a row only while the env is idle.
 
-A worker does its commands in order, and answers each with exactly one completion.
+A worker executes its commands in order, and answers each with exactly one completion.
 """
 
 import os
@@ -32,13 +30,13 @@ COMPLETION = struct.Struct("<IHBB")
 
 
 class Command(IntEnum):
-    """What a worker can be ordered to do with one env."""
+    """Commands of a worker for one env."""
 
     BUILD = 0
     RESET = 1
     STEP = 2
     CALL = 3
-    # No order was open for the env when its process ended.
+    # The process of an env ended while no order was open.
     IDLE = 4
 
 
@@ -51,20 +49,20 @@ class Flag(IntEnum):
     OBJECT = 2
     # The command failed; the payload is a Failure.
     FAILED = 4
-    # The payload is ``(infos, reward)``: the rewards of a game, of which the reward space describes one player's.
+    # The payload is ``(infos, reward)``: rewards of a game, while the reward space describes one player's.
     REWARD = 8
-    # The env reported itself abnormal, and returned no observation that could be handed out: the one before it stands.
+    # The env reported itself abnormal and returned no valid observation: the previous one is kept.
     NO_OBS = 16
-    # The same of its reward, in the timestep of a payload.
+    # The same for its reward, in the timestep of a payload.
     NO_REWARD = 32
 
 
 class Failure(NamedTuple):
-    """Why a command failed.
+    """Reason of a failed command.
 
     Attributes:
-        summary: ``Type: message`` of the exception, or what is wrong with the data.
-        traceback: text of the traceback in the worker, may be empty.
+        summary: ``Type: message`` of the exception, or a description of the invalid data.
+        traceback: Traceback in the worker; may be empty.
         reason: ``raised``, ``data`` (a wrong shape or dtype was returned), ``timeout`` or ``crashed``.
     """
 

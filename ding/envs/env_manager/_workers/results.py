@@ -1,4 +1,4 @@
-"""Where the parent keeps what its envs returned, until it is handed out as batches."""
+"""Storage of the parent for results of envs, until they are returned as batches."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -16,30 +16,30 @@ from ding.utils.rows import take
 
 
 class ResultStore:
-    """The last observation and timestep of each env.
+    """Last observation and timestep of each env.
 
-    They lie in shared memory when all observations have one schema, else in dicts. In the first case the final
-    observation of an episode and the first one of the next have rows of their own, so that an env can be reset before
-    its last step was handed out.
+    They are in shared memory if all observations have one schema, else in dicts. In shared memory, the final
+    observation of an episode and the first one of the next have separate rows, so that an env can be reset before its
+    last step is returned.
 
     Args:
-        env_num: number of envs.
-        copy: hand out copies; without it, whole batches are views that change with the next step.
-        keep_forms: whether rewards and numbers in observations are handed out as the envs give them.
+        env_num: Number of envs.
+        copy: Return copies; otherwise whole batches are views that change with the next step.
+        keep_forms: Return rewards and numbers in observations in the form of the envs.
     """
 
     def __init__(self, env_num: int, copy: bool, keep_forms: bool) -> None:
         self._env_num = env_num
         self._copy = copy
         self._keep_forms = keep_forms
-        # Path -> kind of the leaves that are numbers of numpy, or arrays without an axis.
+        # Path -> kind of the leaves that are NumPy scalars, or arrays without an axis.
         self._numbers: dict[str, str] = {}
         self._infos: dict[int, Any] = {}
-        # Of games whose rewards do not fit into the shared memory.
+        # For games whose rewards do not fit into the shared memory.
         self._rewards: dict[int, np.ndarray] = {}
         self._obs_objects: dict[int, Any] = {}
         self._step_objects: dict[int, BaseEnvTimestep] = {}
-        # Envs whose timestep in there has a reward that no env returned.
+        # Envs whose timestep in shared memory has a reward that no env returned.
         self._unpaid: set[int] = set()
         # Envs whose current observation is that of their reset.
         self._fresh: set[int] = set()
@@ -53,14 +53,14 @@ class ResultStore:
 
     @property
     def shared(self) -> bool:
-        """Whether the results lie in shared memory."""
+        """Whether the results are in shared memory."""
         return self._shared is not None
 
     def share(self, reward_shape: tuple[int, ...]) -> SharedColumns | None:
-        """Move the first observations of all envs into new shared memory.
+        """Move the first observations of all envs to new shared memory.
 
         Returns:
-            The memory for the workers, or ``None`` when the observations do not all have one schema of fixed shape.
+            The memory for the workers, or ``None`` if the observations do not share one schema of fixed shape.
         """
         schemas = {RowSchema.of(self._obs_objects[env_id]) for env_id in range(self._env_num)}
         schema = schemas.pop()
@@ -87,32 +87,32 @@ class ResultStore:
         self._shared = shared
         return shared
 
-    # what the workers answered
+    # answers of the workers
 
     def note_reset(self, env_id: int, is_object: bool, obs: object) -> None:
-        """An env was reset; its observation is ``obs`` or lies in shared memory."""
+        """Record a reset; its observation is ``obs`` or in shared memory."""
         if is_object:
             self._obs_objects[env_id] = obs
         else:
             self._fresh.add(env_id)
 
     def note_plain_steps(self, env_ids: list[int]) -> list[int]:
-        """Envs were stepped and all about it lies in shared memory. Returns those whose episode ended."""
+        """Record steps that are completely described by shared memory. Return the envs whose episode ended."""
         if self._fresh:
             self._fresh.difference_update(env_ids)
         done = self._done.item
         return [env_id for env_id in env_ids if done(env_id)]
 
     def note_step(self, env_id: int, flags: int, payload: Any) -> tuple[bool, object]:
-        """An env was stepped; ``payload`` is its timestep, or the info of the one in shared memory.
+        """Record a step; ``payload`` is its timestep, or the info of the timestep in shared memory.
 
         Args:
-            env_id: the env.
-            flags: bits of :class:`Flag`.
-            payload: as they say.
+            env_id: Id of the env.
+            flags: Bits of :class:`Flag`.
+            payload: Payload according to the flags.
 
         Returns:
-            ``done`` and the info (of a game a list with one per player).
+            ``done`` and the info (for a game a list with one per player).
         """
         if flags & Flag.OBJECT:
             return self._note_object_step(env_id, flags, BaseEnvTimestep(*payload))
@@ -135,7 +135,7 @@ class ResultStore:
         return bool(timestep.done), timestep.info
 
     def note_failure(self, env_id: int, info: dict[str, Any]) -> None:
-        """A step failed: its timestep has the observation before it, no reward, and this info."""
+        """Record a failed step: its timestep has the previous observation, no reward, and this info."""
         if self._shared is None:
             self._unpaid.add(env_id)
             self._step_objects[env_id] = BaseEnvTimestep(self._obs_objects[env_id], 0.0, False, info)
@@ -148,26 +148,26 @@ class ResultStore:
         self._infos[env_id] = info
 
     def _keep_obs(self, env_id: int) -> None:
-        """Let the observation before a step stand, of which the first one of an episode has a row of its own."""
+        """Keep the observation before a step; the first one of an episode has a separate row."""
         # The worker is idle or dead, so its rows may be written here.
         if env_id in self._fresh:
             self._overwrite(self._obs, self._reset_obs, np.array([env_id]), np.array([env_id]))
 
     def goes_on(self, env_id: int) -> bool:
-        """Whether the episode of an env goes on after its step that was not handed out yet."""
+        """Return whether the episode of an env continues after its pending step."""
         timestep = self._step_objects.get(env_id)
         return not (self._done[env_id] if timestep is None else timestep.done)
 
     def forget(self, env_id: int) -> None:
-        """Drop the timestep of an env that nobody will ask for."""
+        """Drop the timestep of an env that will not be returned."""
         for kept in (self._infos, self._rewards, self._step_objects):
             kept.pop(env_id, None)
         self._unpaid.discard(env_id)
 
-    # what is handed out
+    # returned data
 
     def observations(self, env_ids: Sequence[int], ids: np.ndarray) -> EnvBatch:
-        """The current observations: after a reset the first one of the episode, else the one of the last step."""
+        """Return the current observations: after a reset the first one of the episode, else that of the last step."""
         if self._shared is None:
             return EnvBatch.from_dict({env_id: self._obs_objects[env_id] for env_id in env_ids})
         if self._fresh and not self._fresh.isdisjoint(env_ids):
@@ -181,12 +181,12 @@ class ResultStore:
         return batch
 
     def timesteps(self, env_ids: Sequence[int], ids: np.ndarray, replaced: set[int]) -> TimestepBatch:
-        """The timesteps of these envs, which are forgotten.
+        """Return the timesteps of these envs, and drop them.
 
         Args:
-            env_ids: envs that answered a step.
-            ids: the same, int64 ``[N]``.
-            replaced: envs whose final observation is replaced by the first one of the next episode.
+            env_ids: Envs that answered a step.
+            ids: The same, int64 ``[N]``.
+            replaced: Envs whose final observation is replaced by the first one of the next episode.
         """
         if self._shared is None:
             steps = {env_id: self._object_step(env_id, replaced) for env_id in env_ids}
@@ -195,7 +195,7 @@ class ResultStore:
         done, truncated = self._done[ids], self._truncated[ids]
         infos, reward = self._take_infos(env_ids, truncated), self._reward[ids].astype(np.float32)
         if self._rewards:
-            # A step that failed is without one.
+            # A failed step has none.
             taken = [self._rewards.pop(env_id, 0.0) for env_id in env_ids]
             reward = np.array(np.broadcast_arrays(*taken), dtype=np.float32)
         batch = TimestepBatch.unchecked_timesteps(ids, obs, reward, done, truncated, infos)
@@ -222,7 +222,7 @@ class ResultStore:
         return timestep._replace(obs=self._obs_objects[env_id]) if env_id in replaced else timestep
 
     def _all_paid(self, steps: dict[int, BaseEnvTimestep]) -> dict[int, BaseEnvTimestep]:
-        """The timesteps, those without a reward with 0 in the form of the others'."""
+        """Return the timesteps, with reward 0 in the form of the others where it is missing."""
         unpaid = self._unpaid.intersection(steps)
         self._unpaid -= unpaid
         shape = next((np.shape(step.reward) for env_id, step in steps.items() if env_id not in unpaid), (1,))
@@ -246,12 +246,12 @@ class ResultStore:
 
 
 def _given_number(numbers: dict[str, str], path: str, column: Any) -> object:
-    """The column as a list where a row of it is a number of numpy or an array without an axis, else as it is.
+    """Return the column as a list if its rows are NumPy scalars or arrays without an axis, else unchanged.
 
     Args:
-        numbers: path -> ``number`` or ``array``.
-        path: of the column.
-        column: of N observations.
+        numbers: Path -> ``number`` or ``array``.
+        path: Path of the column.
+        column: Column of N observations.
     """
     if path not in numbers:
         return column

@@ -1,4 +1,4 @@
-"""The form in which an env gave a reward, as one byte beside its value in shared memory."""
+"""Form of a reward as returned by an env, as one byte next to its value in shared memory."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ AS_COLUMN = 0
 
 
 def reward_code(reward: object) -> int:
-    """The code of a form: a number of Python or numpy, an array ``()`` or ``(1,)`` of a dtype, a list of a number."""
+    """Return the code of a form: a Python or NumPy number, an array ``()`` or ``(1,)``, or a list of a number."""
     code = _CODES.get(type(reward))
     if code is not None:
         return code
@@ -30,7 +30,7 @@ def reward_code(reward: object) -> int:
 
 
 def coded_reward(value: float, code: int) -> float | np.ndarray | list[float]:
-    """The reward of a value and a code other than ``AS_COLUMN``."""
+    """Return the reward of a value and a code other than ``AS_COLUMN``."""
     form, position = divmod(code - 1, len(_TYPES))
     number: float = _TYPES[position](value)
     if form == 0:

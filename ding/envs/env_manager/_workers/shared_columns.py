@@ -1,11 +1,11 @@
-"""Columns in anonymous shared memory: one row per env, written in place by the process that runs the env.
+"""Columns in anonymous shared memory: one row per env, written in place by the process of the env.
 
-Concurrency contract: a row has one writer. Who may read it, and when, is agreed by messages beside the memory (see
-``engine``); nothing here locks. The memory has no name: it is a file descriptor that is handed to the other
-processes, so that nothing stays behind however they end.
+Concurrency contract: a row has one writer. Messages determine who may read it and when (see ``engine``); nothing here
+locks. The memory has no name: it is a file descriptor that is sent to the other processes, so nothing is left behind
+however they end.
 
-What it gives beside pickles through pipes (``shared_memory=False``), measured for a whole step of 8 envs on two busy
-cores: 0.50 instead of 1.2 ms with CartPole, 4.4 instead of 9.8 ms with frames of 28 KB and envs that take 0.5 ms.
+Gain over pickles through pipes (``shared_memory=False``), measured for a whole step of 8 envs on two busy cores: 0.50
+instead of 1.2 ms with CartPole, 4.4 instead of 9.8 ms with frames of 28 KB and envs that take 0.5 ms.
 """
 
 import mmap
@@ -20,7 +20,7 @@ import torch
 from ding.data.columns import Columns
 from ding.utils.nested import iter_paths
 
-# Rows of different leaves start on cache lines of their own.
+# Rows of different leaves start on separate cache lines.
 ALIGNMENT = 64
 
 
@@ -31,11 +31,11 @@ class LeafSpec(NamedTuple):
     """One leaf of a row.
 
     Attributes:
-        path: keys from the row to the leaf; empty for a bare leaf.
-        kind: what the row holds: ``array``, ``tensor``, ``scalar`` (a Python bool, int or float) or ``number`` (the
-            same of numpy).
-        dtype: numpy dtype string.
-        shape: shape of one row of the leaf.
+        path: Keys from the row to the leaf; empty for a bare leaf.
+        kind: Type of the row's value: ``array``, ``tensor``, ``scalar`` (a Python bool, int or float) or ``number`` (a
+            NumPy scalar).
+        dtype: NumPy dtype string.
+        shape: Shape of one row of the leaf.
     """
 
     path: Path
@@ -45,7 +45,7 @@ class LeafSpec(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path as text."""
+        """The path as a string."""
         return ".".join(map(str, self.path)) or "<value>"
 
 
@@ -56,10 +56,10 @@ class RowSchema(NamedTuple):
 
     @classmethod
     def of(cls, row: object) -> "RowSchema | None":
-        """The schema of a row, ``None`` when a part of it has no fixed array form.
+        """Return the schema of a row; ``None`` if a part of it has no fixed array form.
 
         Args:
-            row: nested dicts of arrays, tensors and numbers.
+            row: Nested dicts of arrays, tensors and numbers.
         """
         leaves = []
         for path, value in iter_paths(row, empty=True):
@@ -70,11 +70,11 @@ class RowSchema(NamedTuple):
         return cls(tuple(leaves))
 
     def prefixed(self, key: str) -> "RowSchema":
-        """The schema of ``{key: row}``."""
+        """Return the schema of ``{key: row}``."""
         return RowSchema(tuple(leaf._replace(path=(key, *leaf.path)) for leaf in self.leaves))
 
     def joined(self, *others: "RowSchema") -> "RowSchema":
-        """The leaves of several schemas in one row."""
+        """Return the leaves of several schemas in one row."""
         return RowSchema(sum((other.leaves for other in others), self.leaves))
 
 
@@ -100,10 +100,10 @@ class SharedColumns:
     """``num_rows`` rows of one schema in shared memory.
 
     Args:
-        schema: the leaves of a row.
-        num_rows: number of rows.
-        fd: descriptor of the memory of another instance with the same schema and size; ``None`` makes new memory.
-            The instance owns the descriptor.
+        schema: Leaves of a row.
+        num_rows: Number of rows.
+        fd: Descriptor of the memory of another instance with the same schema and size, owned by this instance; ``None``
+            creates new memory.
     """
 
     def __init__(self, schema: RowSchema, num_rows: int, fd: int | None = None) -> None:
@@ -127,25 +127,25 @@ class SharedColumns:
 
     @property
     def fd(self) -> int:
-        """Descriptor of the memory, to be handed to another process."""
+        """Descriptor of the memory, to be sent to another process."""
         if self._fd is None:
             raise ValueError("the shared columns are closed")
         return self._fd
 
     @property
     def arrays(self) -> list[np.ndarray]:
-        """The arrays ``[num_rows, ...]`` of all leaves, in the order of the schema; they share the memory."""
+        """Arrays ``[num_rows, ...]`` of all leaves, in the order of the schema; they share the memory."""
         return self._arrays
 
     def array(self, *path: Hashable) -> np.ndarray:
-        """The array ``[num_rows, ...]`` of one leaf; shares the memory."""
+        """Return the array ``[num_rows, ...]`` of one leaf; it shares the memory."""
         for leaf, array in zip(self.schema.leaves, self._arrays):
             if leaf.path == path:
                 return array
         raise KeyError(f"no leaf {path!r}; leaves are {[leaf.name for leaf in self.schema.leaves]}")
 
     def columns(self, key: str) -> Columns:
-        """The (nested) columns below ``key``; tensors where the rows held tensors. Shares the memory."""
+        """Return the (nested) columns below ``key``; tensors if the rows held tensors. They share the memory."""
         nested: dict[Any, Any] = {}
         for leaf, array in zip(self.schema.leaves, self._arrays):
             if leaf.path[0] == key:
@@ -156,12 +156,12 @@ class SharedColumns:
         return nested
 
     def writer(self, key: str) -> "RowWriter":
-        """Writes rows of the columns below ``key``."""
+        """Return a writer of rows of the columns below ``key``."""
         pairs = zip(self.schema.leaves, self._arrays)
         return RowWriter([(leaf._replace(path=leaf.path[1:]), array) for leaf, array in pairs if leaf.path[0] == key])
 
     def close(self) -> None:
-        """Give the descriptor back. The memory goes when the last array over it does."""
+        """Close the descriptor. The memory is freed with the last array over it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -175,7 +175,7 @@ class RowWriter:
         self._only = pairs[0] if len(pairs) == 1 and not pairs[0][0].path else None
 
     def write(self, row: int, value: object) -> str | None:
-        """Put an observation into a row. Returns ``None``, or what does not fit (then some leaves may be written)."""
+        """Write an observation to a row. Return ``None``, or the mismatch (some leaves may then be written)."""
         if self._only is not None and type(value) is np.ndarray:
             # 3 us less for each step in a worker: 5 % of the wall time of a step of 8 CartPole envs on 2 cores.
             leaf, array = self._only
@@ -202,7 +202,7 @@ class RowWriter:
         return None
 
     def read(self, row: int) -> Columns:
-        """A copy of a row, in the form that it was described with."""
+        """Return a copy of a row, in the form of its schema."""
         nested: dict[Any, Any] = {}
         for leaf, array in self._leaves.values():
             value = array[row].item() if leaf.kind in ("scalar", "number") else np.array(array[row])
@@ -220,7 +220,7 @@ def _put(nested: dict[Hashable, Any], path: Path, value: object) -> None:
 
 
 def _anonymous_file(size: int) -> int:
-    """Descriptor of ``size`` zero bytes that no path leads to."""
+    """Return a descriptor of ``size`` zero bytes without a path."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("ding-env-manager")
     else:

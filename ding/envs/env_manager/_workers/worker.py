@@ -1,4 +1,4 @@
-"""The process that runs one or more envs of a subprocess env manager."""
+"""Process that runs one or more envs of a subprocess env manager."""
 
 import faulthandler
 import gc
@@ -51,22 +51,22 @@ logger = logging.getLogger(__name__)
 DUMP_SIGNAL = signal.SIGUSR2
 
 Result: TypeAlias = tuple[int, Any]
-"""Flags of the completion, and the payload if they say that there is one."""
+"""Flags of the completion, and the payload if they announce one."""
 
 
 @dataclass
 class WorkerSetup:
-    """What a worker needs to start.
+    """Start arguments of a worker.
 
     Attributes:
-        env_ids: ids of its envs.
-        generation: how often this worker was started before.
-        env_fns: what builds the envs, in order of ``env_ids``.
-        conn: the worker's end of its pipe.
-        completions: write end of the completion pipe.
-        parent_pid: process id of the manager.
-        die_with_parent: let the kernel kill the worker when the thread that started it ends.
-        own_code: modules of the user's that a process which is not forked imports before it builds its envs.
+        env_ids: Ids of its envs.
+        generation: Number of earlier starts of this worker.
+        env_fns: Functions that create the envs, in the order of ``env_ids``.
+        conn: Worker's end of its pipe.
+        completions: Write end of the completion pipe.
+        parent_pid: Process id of the manager.
+        die_with_parent: Let the kernel kill the worker when the thread that started it ends.
+        own_code: User modules that a process that is not forked imports before it creates its envs.
     """
 
     env_ids: list[int]
@@ -83,30 +83,30 @@ def worker_main(setup: WorkerSetup, inherited: Callable[[], None] | None = None)
     """Entry point of the process.
 
     Args:
-        setup: see :class:`WorkerSetup`.
-        inherited: closes what a forked child inherits and must not keep open.
+        setup: See :class:`WorkerSetup`.
+        inherited: Closes descriptors that a forked child inherits and must not keep open.
     """
-    # Ctrl-C is the parent's business: it closes its workers. Its other handlers must not run here.
+    # The parent handles Ctrl-C and closes its workers. Its other handlers must not run here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if inherited is not None:
         inherited()
     _bind_life_to_parent(setup)
     _use_one_thread()
-    gc.freeze()  # what was inherited is not the business of this process's collector
+    gc.freeze()  # exclude inherited objects from garbage collection
     EnvWorker(setup).run()
 
 
 def _bind_life_to_parent(setup: WorkerSetup) -> None:
     if setup.die_with_parent and die_with_parent(signal.SIGKILL):
         if os.getppid() != setup.parent_pid:
-            os._exit(1)  # it ended before the kernel watched it
+            os._exit(1)  # the parent ended before the kernel watched it
         return
     threading.Thread(target=_exit_with, args=(setup.parent_pid,), name="parent-watch", daemon=True).start()
 
 
 def _exit_with(parent_pid: int) -> None:
-    """Wait for the end of the parent, then end at once. Needed where the kernel cannot do it and an env may hang."""
+    """Exit at once when the parent ends. Needed if the kernel cannot do this and an env may hang."""
     parent = multiprocessing.parent_process()
     poller = select.poll()
     try:
@@ -120,7 +120,7 @@ def _exit_with(parent_pid: int) -> None:
 
 
 def _use_one_thread() -> None:
-    """Envs share the cores already, and a forked child must not enter the parent's thread pools."""
+    """Use a single thread: envs share the cores already, and a forked child must not use the parent's thread pools."""
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
@@ -130,7 +130,7 @@ def _use_one_thread() -> None:
 
 
 class EnvWorker:
-    """Runs the commands of the parent; see ``protocol`` for who says what."""
+    """Executes the commands of the parent; see ``protocol`` for the messages."""
 
     def __init__(self, setup: WorkerSetup) -> None:
         self._setup = setup
@@ -147,7 +147,7 @@ class EnvWorker:
         self._envs: dict[int, Any] = {}
         self._steppers: dict[int, FastStep] = {}
         self._readers: dict[int, ReadObs] = {}
-        # Envs with discrete actions that are stepped past their wrapper, and the memory of actions that are one number.
+        # Envs with discrete actions that are stepped without their wrapper, and the memory of scalar actions.
         self._take_ints: set[int] = set()
         # Envs whose rewards keep their form.
         self._keep_forms: set[int] = set()
@@ -168,7 +168,7 @@ class EnvWorker:
             while self._serve(os.read(self._conn.fileno(), 1)):
                 pass
         except (EOFError, BrokenPipeError, ConnectionResetError):
-            # The parent has ended, or has given this worker up.
+            # The parent has ended, or has given up this worker.
             logger.debug("env worker %s lost its parent", self._setup.env_ids)
         finally:
             self._close_envs()
@@ -211,7 +211,7 @@ class EnvWorker:
         self._truncated = shared.array("truncated")
 
     def _on_crash_log(self) -> None:
-        # The file outlives the process: the parent reads there why it died.
+        # The file outlives the process: the parent reads the cause of death from it.
         log = os.fdopen(reduction.recv_handle(self._conn), "wb")
         faulthandler.enable(log)
         signal.signal(DUMP_SIGNAL, signal.SIG_DFL)
@@ -221,14 +221,14 @@ class EnvWorker:
     def _on_build(self, seeds: list[int | None]) -> None:
         import_in_child(self._setup.own_code)
         for env_id, env_fn, seed in zip(self._setup.env_ids, self._setup.env_fns, seeds):
-            # A forked process begins with the generators of its parent, as all the others do.
+            # A forked process starts with the generators of its parent, like all the others.
             seed_env_process(seed, "build")
             self._attempt(Command.BUILD, self._build, env_id, env_fn)
 
     # commands
 
     def _attempt(self, command: Command, run: Callable[..., Result], env_id: int, *args: Any) -> None:
-        """Run a command and report its result, also whatever an env raises, ``SystemExit`` too."""
+        """Run a command and report its result or its error, including ``SystemExit``."""
         try:
             flags, payload = run(env_id, *args)
             frame = pickle.dumps(payload, pickle.HIGHEST_PROTOCOL) if flags else b""
@@ -255,7 +255,7 @@ class EnvWorker:
     ) -> Result:
         env = self._envs.get(env_id)
         if env is None:
-            # Building it failed before.
+            # Its construction failed before.
             position = self._setup.env_ids.index(env_id)
             env = self._envs[env_id] = self._setup.env_fns[position].data()
         if replay_path is not None:
@@ -280,7 +280,7 @@ class EnvWorker:
     def _put(self, rows: RowWriter, env_id: int, obs: object) -> None:
         if rows.write(env_id, obs) is None:
             return
-        # Perhaps it comes in another form of the contract.
+        # It may have another form of the contract.
         problem = rows.write(env_id, self._readers[env_id](obs))
         if problem is not None:
             raise DataProblem(problem)
@@ -292,7 +292,7 @@ class EnvWorker:
             seed_env_process(seed[0], "reset")
             self._envs[env_id].seed(*seed)
         elif self._static_seeds.get(env_id) is not None:
-            # Each of its episodes begins from this seed.
+            # Each of its episodes starts from this seed.
             seed_env_process(self._static_seeds[env_id], "reset")
 
     def _step_shared(self, env_id: int) -> Result:
@@ -307,7 +307,7 @@ class EnvWorker:
         if type(action) is not int and env_id in self._take_ints:
             action = int(np.asarray(action).item())
         obs, reward, terminated, truncated, info = stepper.step(action)
-        # A copy: what is added here is no business of the env.
+        # A copy: the env must not see the additions.
         info = own_info(info) if info else {}
         flags = 0
         if info and is_abnormal(info):
@@ -329,7 +329,7 @@ class EnvWorker:
         self._truncated[env_id] = cut
         if not self._write_reward(env_id, reward, isinstance(info, list)):
             return Flag.PAYLOAD | Flag.REWARD | flags, (info, np.asarray(reward, dtype=np.float32))
-        # What the truncated flag says already is not sent again.
+        # The truncated flag already implies this entry.
         return (Flag.PAYLOAD | flags, info) if len(info) > cut else (0, None)
 
     def _object_step(self, env_id: int, timestep: Iterable[Any]) -> Result:
@@ -349,10 +349,10 @@ class EnvWorker:
         return flags, (obs, reward, done, info)
 
     def _write_reward(self, env_id: int, reward: npt.ArrayLike, is_game: bool) -> bool:
-        """Write a reward to shared memory; returns whether it fits there.
+        """Write a reward to shared memory; return whether it fits.
 
         Raises:
-            DataProblem: it is no number, or has another shape than the env declares.
+            DataProblem: The reward is not a number, or its shape differs from the env's declaration.
         """
         if not isinstance(reward, (float, int)):
             array = reward_array(reward)
@@ -369,7 +369,7 @@ class EnvWorker:
         return True
 
     def _misfit(self, env_id: int, shape: tuple[int, ...], is_game: bool) -> None:
-        """Raise where a reward of several numbers has another shape than the env declares; of a game it may have."""
+        """Raise if the shape of a reward differs from the env's declaration; games are exempt."""
         expected = None if is_game else reward_shape(getattr(self._envs[env_id], "reward_space", None))
         if np.prod(shape) != 1 and not fits_reward_space(shape, expected, env_id in self._keep_forms):
             raise DataProblem(reward_misfit(shape, expected or (1,)))
@@ -388,7 +388,7 @@ class EnvWorker:
     def _set_state(self, env_id: int, state: dict[str, Any]) -> None:
         set_env_state(self._envs[env_id], state["env"])
         self._returns[env_id] = state["return"]
-        if "generators" in state:  # older snapshots have none
+        if "generators" in state:  # missing in older snapshots
             set_generator_states(state["generators"])
         if self._results is not None:
             self._put(self._reset_obs, env_id, state["obs"])

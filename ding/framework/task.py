@@ -3,8 +3,7 @@
 iteration     one cycle of :meth:`Task.run`: all forward phases, all backward phases, then a new context
 middleware    a callable of one argument, the context; a generator function has two phases: the code before its
               ``yield`` (forward) and the code after it (backward)
-factory       function that creates a middleware from a config, policy, env, ...: most names of
-              ``ding.framework.middleware``
+factory       creates a middleware from a config, policy, env, ...: most names of ``ding.framework.middleware``
 router        messenger of this process in a run of several, see :class:`ding.framework.Parallel`
 """
 

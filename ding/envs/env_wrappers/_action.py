@@ -12,16 +12,16 @@ from ding.utils import ENV_WRAPPER_REGISTRY
 
 @ENV_WRAPPER_REGISTRY.register("discrete_action")
 class DiscreteActionWrapper(ActWrapper):
-    """Choose among equally spaced values of a continuous action ``(d,)``, from its lower to its upper bound.
+    """Discretise a continuous action ``(d,)`` into equally spaced values from its lower to its upper bound.
 
     Args:
-        env: its actions are vectors with finite bounds.
-        bins: values of each dimension, at least 2.
-        branches: whether an action is one int per dimension, int64 ``(d,)``; else it is one of ``bins ** d`` ints, in
-            which the last dimension changes fastest.
+        env: Env whose actions are vectors with finite bounds.
+        bins: Number of values per dimension, at least 2; more bins give finer control but a larger action space.
+        branches: Use one int per dimension, int64 ``(d,)``; otherwise an action is one of ``bins ** d`` ints, in which
+            the last dimension varies fastest.
 
     Raises:
-        ValueError: fewer than 2 bins, or actions of another kind.
+        ValueError: There are fewer than 2 bins, or the actions have another form.
     """
 
     def __init__(self, env: AnyEnv, bins: int, branches: bool = False) -> None:
@@ -41,7 +41,7 @@ class DiscreteActionWrapper(ActWrapper):
         )
 
     def action(self, action: Any) -> np.ndarray:
-        """The continuous action, of the dtype of its space."""
+        """Return the continuous action, in the dtype of its space."""
         indices = np.asarray(action if self._branches else np.unravel_index(int(action), self._shape))
         part = indices.reshape(-1) / (self._shape[0] - 1)
         low, high = self._box.low, self._box.high

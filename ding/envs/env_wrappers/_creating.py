@@ -1,4 +1,4 @@
-"""Wrappers by name, and the shapes after them."""
+"""Wrappers by name, and the shapes after wrapping."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -18,15 +18,15 @@ _UNREGISTERED = {
 
 
 def create_env_wrapper(env: gymnasium.Env[Any, Any], env_wrapper_cfg: Mapping[str, Any]) -> AnyWrapper:
-    """Wrap ``env`` as a config says.
+    """Wrap ``env`` according to a config.
 
     Args:
-        env: the env.
-        env_wrapper_cfg: ``type``, the registered name; ``kwargs`` (optional) for the wrapper; ``import_names``
-            (optional).
+        env: Env to wrap.
+        env_wrapper_cfg: ``type``, the registered name; ``kwargs`` (optional), arguments of the wrapper;
+            ``import_names`` (optional).
 
     Raises:
-        KeyError: no such wrapper.
+        KeyError: The wrapper is unknown.
     """
     name = ENV_WRAPPER_REGISTRY.type_of(env_wrapper_cfg)
     wrapper: AnyWrapper = ENV_WRAPPER_REGISTRY.build(name, env, **env_wrapper_cfg.get("kwargs", {}))
@@ -36,16 +36,16 @@ def create_env_wrapper(env: gymnasium.Env[Any, Any], env_wrapper_cfg: Mapping[st
 def update_shape(
     obs_shape: Shape, act_shape: Shape, rew_shape: Shape, wrapper_names: Iterable[str]
 ) -> tuple[Any, Any, Any]:
-    """The shapes of observation, action and reward after these wrappers.
+    """Return the shapes of observation, action and reward after these wrappers.
 
     Args:
-        obs_shape: shape before.
-        act_shape: shape before.
-        rew_shape: shape before.
-        wrapper_names: registered names or class names; empty ones are skipped.
+        obs_shape: Shape before wrapping.
+        act_shape: Shape before wrapping.
+        rew_shape: Shape before wrapping.
+        wrapper_names: Registered names or class names; empty ones are skipped.
 
     Raises:
-        KeyError: no such wrapper.
+        KeyError: A wrapper is unknown.
     """
     by_class_name = {cls.__name__: cls for cls in ENV_WRAPPER_REGISTRY.values()} | _UNREGISTERED
     for name in filter(None, wrapper_names):

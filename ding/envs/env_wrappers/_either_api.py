@@ -1,7 +1,7 @@
-"""Wrappers that speak the API of what they wrap: that of gymnasium, or that of gym before 0.26.
+"""Wrappers that support the API of Gymnasium and that of gym before 0.26.
 
-A wrapper here is written once, for gymnasium. Around an env of gym, whose ``reset`` returns a bare observation and
-whose ``step`` 4 values, it returns these forms too, as a wrapper of gym around that env does.
+These wrappers are written for Gymnasium. Around a gym env, whose ``reset`` returns only an observation and whose
+``step`` returns 4 values, they return these forms too, like a gym wrapper.
 """
 
 import functools
@@ -27,13 +27,13 @@ def _in_api_of_env(method: Callable[..., Any], is_step: bool) -> Callable[..., A
 
 
 class EitherApi(AnyWrapper):
-    """A wrapper around an env of either API. What a subclass of this project defines speaks gymnasium's inside.
+    """Wrapper around an env of either API. Subclasses of this project use the Gymnasium API internally.
 
     Args:
-        env: of gymnasium or of gym.
+        env: Env of Gymnasium or of gym.
 
     Attributes:
-        old_api: whether ``reset`` and ``step`` return what those of gym do.
+        old_api: Whether ``reset`` and ``step`` return the gym forms.
     """
 
     def __init__(self, env: AnyEnv) -> None:
@@ -44,7 +44,7 @@ class EitherApi(AnyWrapper):
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
-        """Observation space; around an env of gym one of gym, where that is imported."""
+        """Observation space; around a gym env a gym space, if gym is imported."""
         return self._space_of_api(super().observation_space)
 
     @observation_space.setter
@@ -53,7 +53,7 @@ class EitherApi(AnyWrapper):
 
     @property
     def action_space(self) -> gymnasium.Space[Any]:
-        """Action space, as above."""
+        """Action space; around a gym env a gym space, if gym is imported."""
         return self._space_of_api(super().action_space)
 
     @action_space.setter
@@ -72,38 +72,38 @@ class EitherApi(AnyWrapper):
 
 
 class PlainWrapper(EitherApi):
-    """Changes nothing, for subclasses that override a part."""
+    """Wrapper without effect, for subclasses that override a part."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset."""
+        """Reset the env."""
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> Step:
-        """Step."""
+        """Step the env."""
         return self.env.step(action)
 
 
 class ObsWrapper(EitherApi, gymnasium.ObservationWrapper[Any, Any, Any]):
-    """Changes observations by the method ``observation`` of a subclass."""
+    """Applies the method ``observation`` of a subclass to observations."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset."""
+        """Reset the env."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self.observation(obs), info
 
     def step(self, action: object) -> Step:
-        """Step."""
+        """Step the env."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self.observation(obs), reward, terminated, truncated, info
 
 
 class ActWrapper(EitherApi, gymnasium.ActionWrapper[Any, Any, Any]):
-    """Changes actions by the method ``action`` of a subclass."""
+    """Applies the method ``action`` of a subclass to actions."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset."""
+        """Reset the env."""
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: object) -> Step:
-        """Step."""
+        """Step the env."""
         return self.env.step(self.action(action))

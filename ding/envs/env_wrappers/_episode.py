@@ -1,4 +1,4 @@
-"""Wrappers that change what a step, an episode or a reward is."""
+"""Wrappers that modify steps, episodes or rewards."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,13 @@ from ding.utils import ENV_WRAPPER_REGISTRY
 
 
 def step_after_reset(env: AnyEnv, action: object) -> Reset:
-    """A step that belongs to the reset: an episode that ends by it begins anew."""
+    """Make a step that belongs to the reset; if it ends the episode, reset again."""
     obs, _, terminated, truncated, info = env.step(action)
     return env.reset() if terminated or truncated else (obs, info)
 
 
 def repeat_action(env: AnyEnv, action: object, times: int, keep_obs: bool = False) -> tuple[Any, Step]:
-    """Do an action up to ``times`` times, fewer at the end of the episode.
+    """Repeat an action up to ``times`` times, until the end of the episode.
 
     Returns:
         The observation before the last one (a copy; ``None`` after a single step, or without ``keep_obs``), and one
@@ -27,7 +27,7 @@ def repeat_action(env: AnyEnv, action: object, times: int, keep_obs: bool = Fals
     """
     total, previous, obs = 0.0, None, None
     for _ in range(times):
-        # The env may fill the same array again.
+        # The env may overwrite the same array.
         previous = copied(obs) if keep_obs else None
         obs, reward, terminated, truncated, info = env.step(action)
         total += scalar(reward)
@@ -38,7 +38,7 @@ def repeat_action(env: AnyEnv, action: object, times: int, keep_obs: bool = Fals
 
 @ENV_WRAPPER_REGISTRY.register("noop_reset")
 class NoopResetWrapper(PlainWrapper):
-    """Start an episode with 1 to ``noop_max`` no-ops (action 0), drawn from the env's own generator."""
+    """Start an episode with 1 to ``noop_max`` no-ops (action 0); the number is drawn from the env's generator."""
 
     def __init__(self, env: AnyEnv, noop_max: int = 30) -> None:
         super().__init__(env)
@@ -46,7 +46,7 @@ class NoopResetWrapper(PlainWrapper):
         self.noop_action = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset and wait."""
+        """Reset the env and make the no-ops."""
         obs, info = self.env.reset(seed=seed, options=options)
         for _ in range(int(self.np_random.integers(1, self.noop_max + 1))):
             obs, info = step_after_reset(self.env, self.noop_action)
@@ -55,8 +55,8 @@ class NoopResetWrapper(PlainWrapper):
 
 @ENV_WRAPPER_REGISTRY.register("max_and_skip")
 class MaxAndSkipWrapper(PlainWrapper):
-    """Do each action ``skip`` times; the observation is the elementwise maximum of the last two frames, rewards are
-    summed.
+    """Repeat each action ``skip`` times; return the elementwise maximum of the last two frames and the sum of the
+    rewards.
     """
 
     def __init__(self, env: AnyEnv, skip: int = 4) -> None:
@@ -64,14 +64,14 @@ class MaxAndSkipWrapper(PlainWrapper):
         self.skip = skip
 
     def step(self, action: object) -> Step:
-        """Step up to ``skip`` times, fewer at the end of the episode."""
+        """Step up to ``skip`` times, until the end of the episode."""
         previous, (obs, *rest) = repeat_action(self.env, action, self.skip, keep_obs=True)
         return (obs if previous is None else np.maximum(obs, previous), *rest)
 
 
 @ENV_WRAPPER_REGISTRY.register("action_repeat")
 class ActionRepeatWrapper(PlainWrapper):
-    """Do each action ``action_repeat`` times, sum the rewards, stop at the end of the episode."""
+    """Repeat each action ``action_repeat`` times until the end of the episode, and sum the rewards."""
 
     def __init__(self, env: AnyEnv, action_repeat: int = 1) -> None:
         super().__init__(env)
@@ -84,8 +84,8 @@ class ActionRepeatWrapper(PlainWrapper):
 
 @ENV_WRAPPER_REGISTRY.register("delay_reward")
 class DelayRewardWrapper(EitherApi):
-    """Hold rewards back and pay their sum every ``delay_reward_step`` steps and at the end of the episode; 0 pays at
-    once.
+    """Accumulate rewards and pay their sum every ``delay_reward_step`` steps and at the end of the episode; 0: no
+    delay.
     """
 
     def __init__(self, env: AnyEnv, delay_reward_step: int = 0) -> None:
@@ -95,13 +95,13 @@ class DelayRewardWrapper(EitherApi):
         self._steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset; nothing is held back."""
+        """Reset the env and the sum."""
         self._held = 0.0
         self._steps = 0
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: object) -> Step:
-        """Step; the reward is 0 unless it is time to pay."""
+        """Step the env; the reward is 0 unless the sum is due."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         if self._delay_reward_step < 1:
             return obs, reward, terminated, truncated, info
@@ -117,7 +117,7 @@ class DelayRewardWrapper(EitherApi):
 class EvalEpisodeReturnWrapper(EitherApi):
     """Add ``info['eval_episode_return']`` at the end of an episode: the sum of its rewards, float32 ``(1,)``.
 
-    ``as_number`` makes it a number, ``numpy.float64``.
+    ``as_number`` returns the sum as a ``numpy.float64`` instead.
     """
 
     def __init__(self, env: AnyEnv, as_number: bool = False) -> None:
@@ -126,7 +126,7 @@ class EvalEpisodeReturnWrapper(EitherApi):
         self._return = 0.0
 
     def form(self, episode_return: float) -> np.ndarray | np.float64:
-        """What goes into the info."""
+        """Return the sum in the form of the info."""
         return np.float64(episode_return) if self._as_number else np.array([episode_return], dtype=np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
@@ -135,7 +135,7 @@ class EvalEpisodeReturnWrapper(EitherApi):
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: object) -> Step:
-        """Step and add."""
+        """Step the env and update the sum."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._return += scalar(reward)
         if terminated or truncated:
@@ -145,21 +145,21 @@ class EvalEpisodeReturnWrapper(EitherApi):
 
 @ENV_WRAPPER_REGISTRY.register("clip_reward")
 class ClipRewardWrapper(PlainWrapper):
-    """Replace a reward by its sign: -1, 0 or 1."""
+    """Replace each reward by its sign: -1, 0 or 1."""
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
         self.reward_range = (-1, 1)
 
     def step(self, action: object) -> Step:
-        """Step and clip."""
+        """Step the env and clip the reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, float(np.sign(scalar(reward))), terminated, truncated, info
 
 
 @ENV_WRAPPER_REGISTRY.register("episodic_life")
 class EpisodicLifeWrapper(EitherApi):
-    """End the episode with each lost life of an ALE game; the game itself is reset only when it is really over."""
+    """End the episode with each lost life of an ALE game; the game itself is reset only when it is over."""
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
@@ -167,18 +167,18 @@ class EpisodicLifeWrapper(EitherApi):
         self.was_real_done = True
 
     def step(self, action: object) -> Step:
-        """Step; ``terminated`` also when a life was lost."""
+        """Step the env; ``terminated`` is also True if a life was lost."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.was_real_done = terminated or truncated
         lives = self._lives()
-        # Some games show zero lives for a few frames before they report their end; that is no loss of its own.
+        # Some games show zero lives for a few frames before they report their end; that is not an additional loss.
         if 0 < lives < self.lives:
             terminated = True
         self.lives = lives
         return obs, reward, terminated, truncated, info
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset the game if it is over or gets a seed, else go on with the next life through a no-op."""
+        """Reset the game if it is over or gets a seed, otherwise continue with the next life through a no-op."""
         if self.was_real_done or seed is not None or options is not None:
             obs, info = self.env.reset(seed=seed, options=options)
         else:
@@ -196,13 +196,13 @@ class FireResetWrapper(PlainWrapper):
     """Press FIRE (action 1) after a reset, for games that wait for it."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset and fire."""
+        """Reset the env and press FIRE."""
         self.env.reset(seed=seed, options=options)
         return step_after_reset(self.env, 1)
 
 
 class TimeLimitWrapper(EitherApi):
-    """Truncate an episode after ``max_limit`` steps; each info has ``time_limit`` (reached or not) and
+    """Truncate an episode after ``max_limit`` steps; infos contain ``time_limit`` (whether it is reached) and
     ``time_count``.
     """
 
@@ -212,12 +212,12 @@ class TimeLimitWrapper(EitherApi):
         self.time_count = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset the env and the count."""
+        """Reset the env and the counter."""
         self.time_count = 0
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: object) -> Step:
-        """Step and count."""
+        """Step the env and count."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.time_count += 1
         reached = self.time_count >= self.max_limit
@@ -227,24 +227,22 @@ class TimeLimitWrapper(EitherApi):
 
 @ENV_WRAPPER_REGISTRY.register("time_limit_is_end")
 class TimeLimitIsEndWrapper(PlainWrapper):
-    """Report an episode that was cut by a time limit as terminated, for tasks whose return ends there.
+    """Report an episode cut by a time limit as terminated, for tasks whose return ends there.
 
-    Values after the limit then count as zero, and are not estimated: where each step costs the same, states that are
-    reached late are worth more than those around the start, which is all that a policy can learn before its first
+    Values beyond the limit then count as zero instead of being bootstrapped. If each step has a cost, states that are
+    reached late get higher values than those near the start, which is the only learning signal before the first
     success.
     """
 
     def step(self, action: object) -> Step:
-        """Step; never ``truncated``."""
+        """Step the env; never ``truncated``."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward, terminated or truncated, False, info
 
 
 @ENV_WRAPPER_REGISTRY.register("gym_hybrid_dict_action")
 class GymHybridDictActionWrapper(PlainWrapper):
-    """Take actions ``{'type': 0..2, 'mask': (2,), 'args': (2,)}`` for the gym-hybrid envs, which take ``(type,
-    args)``.
-    """
+    """Take actions ``{'type': 0..2, 'mask': (2,), 'args': (2,)}`` for the gym-hybrid envs, which take ``(type, args)``."""
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
@@ -259,5 +257,5 @@ class GymHybridDictActionWrapper(PlainWrapper):
         )
 
     def step(self, action: Mapping[str, Any]) -> Step:
-        """Step with type and arguments; the mask is for the learner only."""
+        """Step with type and arguments; the mask is only for the learner."""
         return self.env.step((action["type"], action["args"]))

@@ -1,4 +1,4 @@
-"""One API for envs of gymnasium and of the old gym."""
+"""Adapters between the APIs of Gymnasium and of the old gym."""
 
 import inspect
 import sys
@@ -14,15 +14,14 @@ from ding.envs.gymnasium_types import Step
 
 
 class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
-    """A gymnasium env over an env of either API.
+    """Gymnasium env over an env of either API.
 
-    Each result decides for itself: ``step`` may return 4 or 5 fields, ``reset`` an observation or ``(observation,
-    info)``. A
-    4-field ``done`` is a truncation when ``info['TimeLimit.truncated']`` says so, else a termination. A seed goes to
-    ``reset(seed=...)`` where the env takes one, else to its ``seed`` method.
+    The form of each result is detected: ``step`` may return 4 or 5 values, ``reset`` an observation or ``(observation,
+    info)``. With 4 values, ``done`` is a truncation if ``info['TimeLimit.truncated']`` is set, otherwise a termination.
+    A seed is passed to ``reset(seed=...)`` if the env supports it, otherwise to its ``seed`` method.
 
     Args:
-        env: an env of gymnasium, of gym, or with the same methods.
+        env: Env of Gymnasium, of gym, or with the same methods.
     """
 
     def __init__(self, env: object) -> None:
@@ -32,34 +31,34 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         self.metadata = getattr(env, "metadata", None) or {}
         self.render_mode = getattr(env, "render_mode", None)
         if self.render_mode is None and not isinstance(env, gymnasium.Env) and "rgb_array" in _modes(self.metadata):
-            # The old API takes the mode of rendering with each call; see ``render`` below.
+            # The old API takes the render mode with each call; see ``render`` below.
             self.render_mode = "rgb_array"
         self._waiting_seed: int | None = None
-        # A wrapper may take any keyword and hand it to an env that takes none.
+        # A wrapper may accept any keyword and pass it to an env that does not.
         resets = [getattr(one, "reset", None) for one in (env, self.unwrapped)]
         self._takes_seed = all(accepts(reset, "seed") for reset in resets)
 
     @property
     def unwrapped(self) -> Any:
-        """The innermost env."""
+        """Innermost env."""
         return getattr(self.env, "unwrapped", self.env)
 
     @property
     def spec(self) -> Any:  # type: ignore[override]
-        """Spec of the env inside, ``None`` without one."""
+        """Spec of the wrapped env; ``None`` if it has none."""
         return getattr(self.env, "spec", None)
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """Bounds of a reward, infinite when the env does not name them."""
+        """Bounds of the reward; infinite if the env does not define them."""
         return getattr(self.env, "reward_range", (-float("inf"), float("inf")))
 
     def seed(self, seed: int) -> None:
-        """Use ``seed`` once, at the next reset."""
+        """Set the seed of the next reset."""
         self._waiting_seed = seed
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset through the API that the env has."""
+        """Reset the env through its API."""
         if seed is None:
             seed, self._waiting_seed = self._waiting_seed, None
         super().reset(seed=seed)
@@ -73,7 +72,7 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return split_reset(self.env.reset(**kwargs), getattr(self.env, "observation_space", None))
 
     def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step, always with 5 fields."""
+        """Step the env and return 5 values."""
         result: tuple[Any, Any, bool, bool, dict[str, Any]] = self.env.step(action)
         if len(result) == 5:
             return result
@@ -82,7 +81,7 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
         return obs, reward, bool(done) and not truncated, truncated, info
 
     def render(self) -> Any:
-        """Render through the API that the env has."""
+        """Render the env through its API."""
         if isinstance(self.env, gymnasium.Env):
             return self.env.render()
         return self.env.render(mode="rgb_array")
@@ -101,12 +100,12 @@ class GymToGymnasiumWrapper(gymnasium.Env[Any, Any]):
 
 
 class OldGymView:
-    """An env of gymnasium as wrappers of gym before 0.26 expect one: bare observations, steps of 4 values.
+    """View of a Gymnasium env for wrappers of gym before 0.26: bare observations, and steps of 4 values.
 
-    Its spaces are those of the package ``gym``, which is imported, since a wrapper of it is there.
+    Its spaces are those of the package ``gym``, which the wrapper has imported.
 
     Args:
-        env: of gymnasium.
+        env: Env of Gymnasium.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -119,26 +118,26 @@ class OldGymView:
 
     @property
     def unwrapped(self) -> Any:
-        """The innermost env."""
+        """Innermost env."""
         return self.env.unwrapped
 
     def seed(self, seed: int | None = None) -> list[Any]:
-        """Use ``seed`` at the next reset."""
+        """Set the seed of the next reset."""
         self._waiting_seed = seed
         return [seed]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Obs:
-        """Reset, and return the observation."""
+        """Reset the env and return the observation."""
         seed, self._waiting_seed = self._waiting_seed if seed is None else seed, None
         return self.env.reset(seed=seed, options=options)[0]
 
     def step(self, action: object) -> tuple[Any, Any, bool, dict[str, Any]]:
-        """Step, and return 4 values; the info says whether a time limit ended the episode."""
+        """Step the env and return 4 values; the info reports whether a time limit ended the episode."""
         made: tuple[Any, Any, bool, dict[str, Any]] = in_old_form(self.env.step(action))
         return made
 
     def render(self, *args: Any, **kwargs: Any) -> object:
-        """The current frame."""
+        """Return the current frame."""
         return self.env.render()
 
     def close(self) -> None:
@@ -152,7 +151,7 @@ class OldGymView:
 
 
 def in_old_form(result: Step) -> tuple[Any, ...]:
-    """A step of 5 values in 4, whose info says whether a time limit ended the episode."""
+    """Convert a step of 5 values to 4; the info reports whether a time limit ended the episode."""
     obs, reward, terminated, truncated, info = result
     info = own_info(info)
     mark_truncated(info, bool(truncated and not terminated))
@@ -164,7 +163,7 @@ def _modes(metadata: Mapping[str, Any]) -> Sequence[str]:
 
 
 def accepts(function: Callable[..., Any] | None, keyword: str) -> bool:
-    """Whether a function may be called with this keyword argument; of what has no signature nothing is known: no."""
+    """Return whether a function accepts this keyword argument; False if it has no signature."""
     try:
         parameters = inspect.signature(function).parameters  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -173,7 +172,7 @@ def accepts(function: Callable[..., Any] | None, keyword: str) -> bool:
 
 
 def resets_as_gymnasium(env: gymnasium.Env[Any, Any]) -> bool:
-    """Whether ``reset`` of an env has the signature of gymnasium; gym 0.22 to 0.25 knew the seed, too."""
+    """Return whether ``reset`` of an env has Gymnasium's signature; gym 0.22 to 0.25 also accept a seed."""
     named = inspect.signature(env.reset).parameters
     return accepts(env.reset, "seed") and accepts(env.reset, "options") and "return_info" not in named
 
@@ -182,9 +181,9 @@ def split_reset(result: object, space: Any = None) -> tuple[Any, dict[str, Any]]
     """Return ``(obs, info)`` from the result of a reset of either API.
 
     Args:
-        result: what ``reset`` returned.
-        space: observation space, which tells an observation of two parts, of which the second is a dict, from the pair
-            of an observation and an info.
+        result: Return value of ``reset``.
+        space: Observation space, which distinguishes an observation of two parts, the second being a dict, from a pair
+            of observation and info.
     """
     if isinstance(result, tuple) and len(result) == 2 and result[1] is None:
         return result[0], {}  # no part of an observation is None
@@ -201,11 +200,11 @@ def _is_pair(obs: object) -> bool:
 
 
 def convert_space(space: Any, to: Any = gymnasium.spaces) -> Any:
-    """The space of gymnasium for one of the old gym, or the other way round; what is no known space passes unchanged.
+    """Convert a space between the old gym and Gymnasium; unknown spaces are returned unchanged.
 
     Args:
-        space: of either package, or ``None``.
-        to: module of the spaces that are wanted, ``gymnasium.spaces`` or ``gym.spaces``.
+        space: Space of either package, or ``None``.
+        to: Module of the target spaces, ``gymnasium.spaces`` or ``gym.spaces``.
     """
     if space is None or isinstance(space, to.Space):
         return space
@@ -226,11 +225,11 @@ def convert_space(space: Any, to: Any = gymnasium.spaces) -> Any:
 
 
 def _start(space: object) -> dict[str, Any]:
-    """The start of a space where it has one other than 0, which not all versions of gym know."""
+    """Return the start of a space if it is not 0; not all versions of gym support it."""
     start = getattr(space, "start", 0)
     return {"start": start} if np.any(start) else {}
 
 
 def is_of_gym(kind: type) -> bool:
-    """Whether a class is one of the package ``gym``, or derived from one."""
+    """Return whether a class belongs to the package ``gym``, or is derived from one of its classes."""
     return any(base.__module__.partition(".")[0] == "gym" for base in kind.__mro__)

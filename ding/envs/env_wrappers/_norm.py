@@ -10,7 +10,7 @@ from ding.envs.env_wrappers._either_api import EitherApi, ObsWrapper
 from ding.envs.gymnasium_types import AnyEnv, Reset, Step, box_of, scalar
 from ding.utils import ENV_WRAPPER_REGISTRY, running_mean_std
 
-# Steps before the running statistics are used.
+# Number of steps before the running statistics are used.
 WARM_UP_STEPS = 30
 CLIP_RANGE = (-3.0, 3.0)
 
@@ -19,8 +19,8 @@ class RunningMeanStd(running_mean_std.RunningMeanStd):
     """Running mean and standard deviation over batches, in double precision.
 
     Args:
-        epsilon: initial count, and what is added to the standard deviation.
-        shape: shape of one value.
+        epsilon: Initial count, also added to the standard deviation.
+        shape: Shape of one value.
     """
 
     @property
@@ -47,12 +47,12 @@ class _Float32Obs(ObsWrapper):
 class ObsNormWrapper(_Float32Obs):
     """Standardise each feature by its running statistics, clipped to +-3.
 
-    The first 30 observations pass unchanged, and the statistics live as long as the env. In a run they are those of all
-    envs instead, part of the checkpoint, and used from the first observation on
+    The first 30 observations are unchanged, and the statistics belong to the env. In a run they are instead shared by
+    all envs, saved in checkpoints, and used from the first observation on
     (:class:`ding.rl_utils.normalization.Normalization`).
 
     Attributes:
-        deferred: Whether the run normalises in place of this wrapper, which passes observations on as float32.
+        deferred: Whether the run normalises instead of this wrapper, which then only converts observations to float32.
     """
 
     deferred = False
@@ -63,7 +63,7 @@ class ObsNormWrapper(_Float32Obs):
         self.rms = RunningMeanStd(shape=box_of(env, self).shape)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """Take in and standardise, float32."""
+        """Update the statistics and return the standardised observation, float32."""
         if self.deferred:
             return np.asarray(observation, dtype=np.float32)
         self.data_count += 1
@@ -83,7 +83,7 @@ class StaticObsNormWrapper(_Float32Obs):
         self.std = np.asarray(std, dtype=np.float32)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """Standardise, float32."""
+        """Return the standardised observation, float32."""
         values: np.ndarray = np.clip((observation - self.mean) / self.std, *self.clip_range).astype(np.float32)
         return values
 
@@ -92,11 +92,11 @@ class StaticObsNormWrapper(_Float32Obs):
 class RewardNormWrapper(EitherApi):
     """Divide rewards by the running standard deviation of the discounted return.
 
-    The first 30 rewards pass unchanged. The return starts anew with each episode; the statistics live as long as the
-    env. In a run they are those of all collector envs instead, and part of the checkpoint.
+    The first 30 rewards are unchanged. The discounted return restarts with each episode; the statistics belong to the
+    env. In a run they are instead shared by all collector envs and saved in checkpoints.
 
     Attributes:
-        deferred: Whether the run normalises in place of this wrapper, which passes rewards on.
+        deferred: Whether the run normalises instead of this wrapper, which then leaves rewards unchanged.
     """
 
     deferred = False
@@ -114,7 +114,7 @@ class RewardNormWrapper(EitherApi):
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: object) -> Step:
-        """Step and scale the reward."""
+        """Step the env and scale the reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         if self.deferred:
             return obs, reward, terminated, truncated, info

@@ -1,4 +1,4 @@
-"""Wrappers that change the form of an observation."""
+"""Wrappers that modify observations."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def _bounds(space: gymnasium.spaces.Box) -> tuple[float, float]:
 
 @ENV_WRAPPER_REGISTRY.register("warp_frame")
 class WarpFrameWrapper(ObsWrapper):
-    """Turn RGB frames ``[H, W, 3]`` into gray ones ``[size, size]``; frames ``[C, H, W]`` with C < 10 are only
+    """Convert RGB frames ``[H, W, 3]`` to greyscale ``[size, size]``; frames ``[C, H, W]`` with C < 10 are only
     resized.
     """
 
@@ -41,7 +41,7 @@ class WarpFrameWrapper(ObsWrapper):
         self.observation_space = _box(*_bounds(old), shape, old.dtype)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """Gray and resize (area interpolation)."""
+        """Convert to greyscale and resize (area interpolation)."""
         cv2 = self._cv2
         if not self._channels_first:
             gray = cv2.cvtColor(observation, cv2.COLOR_RGB2GRAY)
@@ -52,7 +52,7 @@ class WarpFrameWrapper(ObsWrapper):
 
     @staticmethod
     def new_shape(obs_shape: Sequence[int], act_shape: object, rew_shape: object, size: int = 84) -> Shapes:
-        """Shapes after wrapping."""
+        """Return the shapes after wrapping."""
         return (size, size), act_shape, rew_shape
 
 
@@ -61,7 +61,7 @@ class ScaledFloatFrameWrapper(ObsWrapper):
     """Scale observations to float32 in [0, 1] by the bounds of the space.
 
     Raises:
-        EnvConfigError: They have no bounds.
+        EnvConfigError: The observations have no bounds.
     """
 
     def __init__(self, env: AnyEnv) -> None:
@@ -75,7 +75,7 @@ class ScaledFloatFrameWrapper(ObsWrapper):
         self.observation_space = _box(0.0, 1.0, old.shape, np.float32)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """Scale."""
+        """Return the scaled observation."""
         return (observation.astype(np.float32) - self.bias) / self.scale
 
 
@@ -91,20 +91,20 @@ class FrameStackWrapper(EitherApi):
         self.observation_space = _box(*_bounds(old), (n_frames, *old.shape), old.dtype)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset and fill the stack."""
+        """Reset the env and fill the stack."""
         obs, info = self.env.reset(seed=seed, options=options)
         self.frames.extend([copied(obs)] * self.n_frames)
         return np.stack(self.frames), info
 
     def step(self, action: object) -> Step:
-        """Step and shift."""
+        """Step the env and shift the stack."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         self.frames.append(copied(obs))
         return np.stack(self.frames), reward, terminated, truncated, info
 
     @staticmethod
     def new_shape(obs_shape: Sequence[int], act_shape: object, rew_shape: object, n_frames: int = 4) -> Shapes:
-        """Shapes after wrapping."""
+        """Return the shapes after wrapping."""
         shape = (obs_shape,) if isinstance(obs_shape, int) else tuple(obs_shape)
         return (n_frames, *shape), act_shape, rew_shape
 
@@ -125,24 +125,24 @@ class ObsTransposeWrapper(ObsWrapper):
             self.observation_space = _box(*_bounds(old), (channels, height, width), old.dtype)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """Transpose."""
+        """Return the transposed observation."""
         if isinstance(observation, (tuple, list)):
             return np.stack(observation).transpose(0, 3, 1, 2)
         return observation.transpose(2, 0, 1)
 
     @staticmethod
     def new_shape(obs_shape: Sequence[int], act_shape: object, rew_shape: object) -> Shapes:
-        """Shapes after wrapping."""
+        """Return the shapes after wrapping."""
         return (obs_shape[2], obs_shape[0], obs_shape[1]), act_shape, rew_shape
 
 
 class TransposeWrapper(ObsTransposeWrapper):
-    """The same as :class:`ObsTransposeWrapper`, under its older name."""
+    """Alias of :class:`ObsTransposeWrapper`."""
 
 
 @ENV_WRAPPER_REGISTRY.register("flatten_obs")
 class FlattenObsWrapper(ObsWrapper):
-    """Any observation as one float32 vector ``[n]``; discrete parts are one-hot."""
+    """Flatten any observation to a float32 vector ``[n]``; discrete parts are one-hot."""
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
@@ -154,25 +154,25 @@ class FlattenObsWrapper(ObsWrapper):
         )
 
     def observation(self, observation: object) -> np.ndarray:
-        """Flatten."""
+        """Return the flat observation."""
         return np.asarray(gymnasium.spaces.flatten(self.env.observation_space, observation), dtype=np.float32)
 
 
 @ENV_WRAPPER_REGISTRY.register("ram")
 class RamWrapper(ObsWrapper):
-    """Turn the 128 bytes of an Atari machine into a float32 ``[128, 1, 1]``."""
+    """Convert the 128 bytes of an Atari machine to float32 ``[128, 1, 1]``."""
 
     def __init__(self, env: AnyEnv, render: bool = False) -> None:
         super().__init__(env)
         self.observation_space = _box(*_bounds(box_of(env, self)), (128, 1, 1), np.float32)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """Reshape."""
+        """Return the reshaped observation."""
         return np.asarray(observation, dtype=np.float32).reshape(128, 1, 1)
 
     @staticmethod
     def new_shape(obs_shape: Sequence[int], act_shape: object, rew_shape: object) -> Shapes:
-        """Shapes after wrapping."""
+        """Return the shapes after wrapping."""
         return (128, 1, 1), act_shape, rew_shape
 
 
@@ -180,8 +180,8 @@ class RamWrapper(ObsWrapper):
 class ObsPlusPrevActRewWrapper(EitherApi):
     """Observations ``{'obs', 'prev_action', 'prev_reward_extrinsic'}`` with the action and reward that led to ``obs``.
 
-    After a reset there is no such action: it is -1 for a discrete one and zeros else; the reward is 0. The reward is
-    float32 ``(1,)``.
+    After a reset there is no such action: it is -1 for discrete actions, otherwise zeros; the reward is 0. The reward
+    is float32 ``(1,)``.
     """
 
     def __init__(self, env: AnyEnv) -> None:
@@ -195,7 +195,7 @@ class ObsPlusPrevActRewWrapper(EitherApi):
         )
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset; no previous action."""
+        """Reset the env; there is no previous action."""
         obs, info = self.env.reset(seed=seed, options=options)
         space = self.env.action_space
         shape = space.shape if isinstance(space, gymnasium.spaces.Box) else ()
@@ -203,7 +203,7 @@ class ObsPlusPrevActRewWrapper(EitherApi):
         return self._extended(obs, action, 0.0), info
 
     def step(self, action: object) -> Step:
-        """Step; the observation names this very action."""
+        """Step the env; the observation contains this action and its reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._extended(obs, action, reward), reward, terminated, truncated, info
 
@@ -219,7 +219,7 @@ class ObsPlusPrevActRewWrapper(EitherApi):
 
 @ENV_WRAPPER_REGISTRY.register("reward_in_obs")
 class AllinObsWrapper(EitherApi):
-    """Observations ``{'obs', 'reward'}``; the reward is that of the step that led to ``obs``, float32 ``(1,)``."""
+    """Observations ``{'obs', 'reward'}`` with the reward of the step that led to ``obs``, float32 ``(1,)``."""
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
@@ -228,7 +228,7 @@ class AllinObsWrapper(EitherApi):
         )
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset; the reward is 0."""
+        """Reset the env; the reward is 0."""
         obs, info = self.env.reset(seed=seed, options=options)
         return {"obs": obs, "reward": np.zeros(1, dtype=np.float32)}, info
 
@@ -240,11 +240,11 @@ class AllinObsWrapper(EitherApi):
 
 
 class FlatObsWrapper(ObsWrapper):
-    """Flatten MiniGrid observations: the image, then each character of the mission text one-hot over 28 codes.
+    """Flatten MiniGrid observations: the image, followed by each character of the mission text one-hot over 28 codes.
 
     Args:
-        env: observations ``{'image': array, 'mission': str}``.
-        maxStrLen: longest mission.
+        env: Env with observations ``{'image': array, 'mission': str}``.
+        maxStrLen: Maximum length of a mission.
     """
 
     CHAR_CODES = 28
@@ -259,10 +259,10 @@ class FlatObsWrapper(ObsWrapper):
         self._codes: np.ndarray | None = None
 
     def observation(self, observation: Mapping[str, Any]) -> np.ndarray:
-        """Flatten.
+        """Return the flat observation.
 
         Raises:
-            ValueError: the mission is too long, or has other characters than letters, blanks and commas.
+            ValueError: The mission is too long, or contains characters other than letters, blanks and commas.
         """
         mission = observation["mission"]
         if self._codes is None or mission != self._mission:

@@ -1,4 +1,4 @@
-"""The env wrappers by name.
+"""Env wrappers by name.
 
 Every wrapper is a :class:`gymnasium.Wrapper`; those with a registered name can be listed in ``cfg.env_wrapper``.
 """

@@ -16,10 +16,10 @@ DEFAULT_FPS = 30
 
 
 def require_video_writer() -> bool:
-    """True when imageio with ffmpeg writes the videos, False when OpenCV does.
+    """Return True if imageio with ffmpeg writes the videos, False if OpenCV does.
 
     Raises:
-        MissingExtraError: neither is installed.
+        MissingExtraError: Neither is installed.
     """
     if importlib.util.find_spec("imageio_ffmpeg") is not None:
         return True
@@ -33,14 +33,14 @@ def _partial_path(path: Path) -> Path:
 
 
 class VideoWriter:
-    """Write RGB frames to an mp4 file as they come; the file appears under its name when it is whole.
+    """Write RGB frames to an mp4 file incrementally; the file gets its name once it is complete.
 
     Args:
-        path: the file; its folder is made.
-        fps: frames per second.
+        path: Path of the file; its folder is created.
+        fps: Frames per second.
 
     Raises:
-        MissingExtraError: neither imageio with ffmpeg nor OpenCV is installed.
+        MissingExtraError: Neither imageio with ffmpeg nor OpenCV is installed.
     """
 
     def __init__(self, path: Path, fps: float) -> None:
@@ -61,7 +61,7 @@ class VideoWriter:
             self._sink.write(np.ascontiguousarray(frame[..., ::-1]))
 
     def close(self) -> None:
-        """Finish the file; without a frame there is none."""
+        """Finish the file; without frames no file is written."""
         if self._sink is None:
             return
         if self._use_imageio:
@@ -85,9 +85,10 @@ class VideoWriter:
 
 
 class FramesOnDemand(AnyWrapper):
-    """Hide the render mode from an env until a frame is asked for, so that it steps as one that never renders.
+    """Hide the render mode from an env until a frame is requested, so that it steps like an env that never renders.
 
-    From the first frame of an episode to the next reset the env has its mode: what it draws in its steps is in a video.
+    From the first frame of an episode until the next reset the env has its render mode, so graphics it draws during
+    steps appear in videos.
     """
 
     def __init__(self, env: AnyEnv) -> None:
@@ -97,16 +98,16 @@ class FramesOnDemand(AnyWrapper):
 
     @property
     def render_mode(self) -> str | None:  # type: ignore[override]
-        """The mode that the env was made with."""
+        """Render mode that the env was created with."""
         return self._mode
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset, without a mode."""
+        """Reset the env without a render mode."""
         self.env.unwrapped.render_mode = None
         return self.env.reset(seed=seed, options=options)
 
     def render(self) -> Any:
-        """The current frame."""
+        """Return the current frame."""
         self.env.unwrapped.render_mode = self._mode
         return self.env.render()
 
@@ -114,10 +115,10 @@ class FramesOnDemand(AnyWrapper):
 class RecordEpisodes(AnyWrapper):
     """Write one video per episode: ``<folder>/<prefix>-episode-<k>.mp4``.
 
-    An env that was made without a render mode, and is able to, renders to arrays from then on.
+    An env that was created without a render mode renders to arrays from then on, if it can.
 
     Raises:
-        ValueError: the env does not render to arrays.
+        ValueError: The env does not render to arrays.
     """
 
     def __init__(self, env: AnyEnv, folder: "str | Path", prefix: str = "rl-video") -> None:
@@ -135,14 +136,14 @@ class RecordEpisodes(AnyWrapper):
         self._opening: np.ndarray | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Finish the last video; the next one begins with the first step: an episode without one is none."""
+        """Finish the last video; the next one starts with the first step, so an episode without steps has none."""
         self._finish()
         result = self.env.reset(seed=seed, options=options)
         self._opening = self._frame()
         return result
 
     def step(self, action: object) -> Step:
-        """Step and record."""
+        """Step the env and record a frame."""
         result = self.env.step(action)
         if self._opening is not None:
             fps = float((self.env.metadata or {}).get("render_fps", DEFAULT_FPS))
@@ -161,7 +162,7 @@ class RecordEpisodes(AnyWrapper):
         self.env.close()
 
     def _next_path(self) -> Path:
-        """A name that no other env has, which its unfinished file holds: several envs may record into one folder."""
+        """Return a name that no other env uses, reserved by its unfinished file: several envs may share a folder."""
         self.folder.mkdir(parents=True, exist_ok=True)
         number = len(self.paths)
         while True:
@@ -171,7 +172,7 @@ class RecordEpisodes(AnyWrapper):
             except FileExistsError:
                 pass
             else:
-                # Looked for only now: the other may have finished the file a moment ago.
+                # Check only now: another env may have finished the file a moment ago.
                 if not path.exists():
                     return path
                 _partial_path(path).unlink()

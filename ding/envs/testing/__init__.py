@@ -1,11 +1,11 @@
-"""Envs for tests of this library and of its users: one whose every number is known, and a generator of envs.
+"""Envs for tests of this library and of user code: a predictable counting env, and a generator of envs.
 
-* :class:`CountingEnv` counts episodes and steps, and has faults at exact places.
-* :class:`GeneratedEnv` is any env that a :class:`GeneratedEnvSpec` describes: spaces, forms of rewards, observations
-  and infos, lengths and ends of episodes, arrays that it fills again. :func:`env_specs` draws specs (hypothesis).
-* :func:`check_manager` runs generated envs through an env manager and compares all it hands out with a plain loop.
+* :class:`CountingEnv` counts episodes and steps, and can inject faults at exact places.
+* :class:`GeneratedEnv` is an env described by a :class:`GeneratedEnvSpec`: spaces, forms of rewards, observations and
+  infos, lengths and ends of episodes, reuse of arrays. :func:`env_specs` generates specs (hypothesis).
+* :func:`check_manager` runs generated envs in an env manager and compares all results with a plain loop.
 
-A test of an env manager of your own::
+A test of a custom env manager::
 
     from hypothesis import given
     from ding.envs.testing import check_manager, env_specs

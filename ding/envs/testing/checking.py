@@ -1,4 +1,4 @@
-"""Comparing what an env manager hands out with what its envs emitted, in a plain loop beside it."""
+"""Comparison of an env manager's results with a plain loop over the same envs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -14,15 +14,15 @@ from ding.envs.testing.generated import Action, AnySpace, Emitted, GeneratedEnv,
 
 
 class ReferenceLoop:
-    """The env of a spec in a plain loop, which resets it at the end of an episode.
+    """Runs the env of a spec in a plain loop, with a reset at the end of each episode.
 
     Args:
-        spec: of the env.
-        seed: of the first reset.
+        spec: Spec of the env.
+        seed: Seed of the first reset.
 
     Attributes:
-        obs: the observation that waits for an action.
-        env: the env.
+        obs: Observation that waits for an action.
+        env: The env.
     """
 
     def __init__(self, spec: GeneratedEnvSpec, seed: int | None = None) -> None:
@@ -34,17 +34,17 @@ class ReferenceLoop:
 
     @property
     def where(self) -> str:
-        """Episode and number of steps in it, in words."""
+        """Return the number of the episode and of its steps, for messages."""
         return f"episode {self._counts[0]}, step {self._counts[1]}"
 
     def reset(self) -> None:
-        """Begin the next episode."""
+        """Start the next episode."""
         self._return = 0.0
         self._counts = [self._counts[0] + 1, 0]
         self.obs = deepcopy(self.env.reset()[0])
 
     def step(self, action: object) -> Emitted:
-        """Do one step; its info has what a manager adds, and no ``None``."""
+        """Make one step; its info has the additions of a manager, and is never ``None``."""
         self.env.step(action)
         emitted = self.env.emitted[-1]
         self._counts[1] += 1
@@ -63,12 +63,12 @@ class ReferenceLoop:
 
 
 def reference_rollout(spec: GeneratedEnvSpec, actions: Iterable[Any], seed: int | None = None) -> list[Emitted]:
-    """Return what the env of a spec emits for these actions in a plain loop.
+    """Return the results of the env of a spec for these actions in a plain loop.
 
     Args:
-        spec: of the env.
-        actions: in its action space.
-        seed: of the first reset.
+        spec: Spec of the env.
+        actions: Elements of its action space.
+        seed: Seed of the first reset.
     """
     loop = ReferenceLoop(spec, seed)
     return [loop.step(action) for action in actions]
@@ -81,20 +81,20 @@ def check_manager(
     num_steps: int = 8,
     seed: int = 0,
 ) -> None:
-    """Run envs of a spec in an env manager, and compare all that it hands out with plain loops.
+    """Run envs of a spec in an env manager, and compare all results with plain loops.
 
-    Observations, rewards, ends, infos and seeds must be those of the envs, and what was handed out must stay as it was
-    until the end. An env with an abnormal step is reset, as collectors do it.
+    Observations, rewards, ends, infos and seeds must equal those of the envs, and returned data must not change until
+    the end. An env with an abnormal step is reset, as by collectors.
 
     Args:
-        make_manager: makes the manager of some env functions; it is launched, and closed, here.
-        spec: of the envs.
-        num_envs: number of envs; env *i* gets the seed ``seed + i``.
-        num_steps: vector steps.
-        seed: of envs and actions.
+        make_manager: Creates the manager from env functions; it is launched and closed here.
+        spec: Spec of the envs.
+        num_envs: Number of envs; env *i* gets the seed ``seed + i``.
+        num_steps: Number of vector steps.
+        seed: Seed of envs and actions.
 
     Raises:
-        AssertionError: something differs; the message says what, in which env and at which step.
+        AssertionError: There is a difference; the message gives its kind, env and step.
     """
     manager = make_manager([partial(make_env, spec)] * num_envs)
     try:
@@ -113,9 +113,9 @@ class _Comparison:
         self._space = deepcopy(manager.action_space)
         self._space.seed(seed)
         self._sent: dict[int, Any] = {}
-        # What was handed out, with what it must be at the end, too.
+        # Returned data, with its expected value at the end.
         self._kept: list[tuple[str, Any, Any]] = []
-        # A vector env has infos of the ends of episodes only.
+        # A vector env has infos only at the ends of episodes.
         self._all_infos = not getattr(manager, "steps_together", False)
 
     def run(self, num_steps: int) -> None:
@@ -171,7 +171,7 @@ class _Comparison:
 
 
 def env_action(action: Action, spec: GeneratedEnvSpec) -> object:
-    """The action of the env for one of the manager's action space, in which ints count from 0 (not of a BaseEnv)."""
+    """Convert an action of the manager's action space, in which ints count from 0, to the env's (not for a BaseEnv)."""
     return action if spec.api == "ding" else _counted(action, spec.action_space)
 
 
@@ -184,22 +184,21 @@ def _counted(action: Action, space: AnySpace) -> object:
 
 
 def plain_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """An info in numbers; what is false stands for what is missing."""
+    """Convert an info to numbers; falsy values count as missing."""
     values = {key: np.asarray(value).item() for key, value in info.items()}
     return {key: value for key, value in values.items() if value or key not in ("TimeLimit.truncated", "abnormal")}
 
 
 def differs(found: Obs, emitted: Obs, space: AnySpace, path: str = "") -> str:
-    """Return how an observation of a manager differs from what the env emitted, nothing where it does not.
+    """Describe the difference between a manager's observation and the env's; empty if there is none.
 
-    A Box has the dtype of its space, float64 and float16 as float32; numbers and texts have the value that the env
-    gave.
+    A Box has the dtype of its space, with float64 and float16 as float32; numbers and strings have the env's values.
 
     Args:
-        found: of the manager.
-        emitted: of the env, in any form of the contract.
-        space: observation space of the env.
-        path: keys that lead there.
+        found: Observation of the manager.
+        emitted: Observation of the env, in any form of the contract.
+        space: Observation space of the env.
+        path: Keys that lead to the observation.
     """
     where = f" at {path!r}" if path else ""
     if isinstance(space, spaces.Dict):
@@ -243,8 +242,8 @@ def _graph_differs(found: Obs, emitted: Obs, where: str) -> str:
 def _array_differs(found: Obs, emitted: Obs, space: AnySpace, where: str) -> str:
     array, is_float = np.asarray(found), space.dtype is not None and space.dtype.kind == "f"
     if is_float and not space.shape:
-        array = array.astype(np.float32)  # a row of a column is a number of Python
-    # Envs with the API of gymnasium and of gym have float32 in place of other floats.
+        array = array.astype(np.float32)  # a row of a column is a Python number
+    # Envs with the API of Gymnasium or gym use float32 instead of other floats.
     dtype = array.dtype if is_float and array.dtype == np.float32 else space.dtype
     if isinstance(space, spaces.Box) and space.shape and array.dtype != dtype:
         return f"found dtype {array.dtype}{where}, expected {dtype}"

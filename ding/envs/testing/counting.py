@@ -1,8 +1,8 @@
-"""Envs whose every number is known beforehand, for tests of this library and of its users.
+"""Envs with fully predictable values, for tests of this library and of user code.
 
-In episode ``e`` (counted from 0) after ``t`` steps the observation is ``[e, t]``, and step ``t`` (counted from 1) pays
-the reward ``t``. An episode of length L ends at ``t = L`` and returns ``L * (L + 1) / 2``. Faults can be ordered at an
-exact place.
+In episode ``e`` (counted from 0) after ``t`` steps the observation is ``[e, t]``, and step ``t`` (counted from 1) has
+reward ``t``. An episode of length L ends at ``t = L`` with return ``L * (L + 1) / 2``. Faults can be injected at exact
+places.
 """
 
 import os
@@ -25,7 +25,7 @@ FAULT_KINDS = ("raise", "hang", "kill", "shape", "dtype", "nan", "nan_reward")
 
 
 class InjectedFault(RuntimeError):
-    """The exception that a :class:`Fault` of kind ``raise`` raises."""
+    """Exception raised by a :class:`Fault` of kind ``raise``."""
 
 
 @dataclass
@@ -33,13 +33,12 @@ class Fault:
     """A fault at one place.
 
     Attributes:
-        kind: ``raise``, ``hang`` (waits ``hang_s``), ``kill`` (SIGKILL to the own process), or what is wrong with the
-            returned
+        kind: ``raise``, ``hang`` (waits ``hang_s``), ``kill`` (SIGKILL to the own process), or an error in the returned
             data: ``shape``, ``dtype``, ``nan`` (observation), ``nan_reward``.
         step: 0 for the reset of the episode, else the step, counted from 1.
-        episode: in which episode, ``None`` for each.
-        times: how often, ``None`` for always.
-        hang_s: seconds of a hang.
+        episode: Number of the episode; ``None``: every episode.
+        times: Number of occurrences; ``None``: unlimited.
+        hang_s: Duration of a hang in seconds.
     """
 
     kind: str
@@ -53,7 +52,7 @@ class Fault:
             raise ValueError(f"unknown fault kind {self.kind!r}.{did_you_mean(self.kind, FAULT_KINDS)}")
 
     def strikes(self, episode: int, step: int) -> bool:
-        """Whether the fault is due here; counts it when it is."""
+        """Return whether the fault is due here, and count it if so."""
         if self.step != step or self.episode not in (None, episode) or self.times == 0:
             return False
         if self.times is not None:
@@ -63,15 +62,15 @@ class Fault:
 
 @dataclass
 class CountingSettings:
-    """Settings of a counting env; also the keys of its config.
+    """Settings of a counting env, and the keys of its config.
 
     Attributes:
-        episode_length: length of each episode, or lengths that the episodes go through in turn.
-        truncate: whether episodes end by truncation instead of termination.
-        dict_obs: observations are ``{'count': [e, t], 'flag': [t % 2]}``.
-        abnormal_steps: steps whose info has ``abnormal=True``, each once.
-        fault: a :class:`Fault` or a dict of its fields.
-        info_every_step: each info names the action that was taken (``info['action']``).
+        episode_length: Length of each episode, or lengths that the episodes cycle through.
+        truncate: Whether episodes end by truncation instead of termination.
+        dict_obs: Observations are ``{'count': [e, t], 'flag': [t % 2]}``.
+        abnormal_steps: Steps whose info has ``abnormal=True``, once each.
+        fault: A :class:`Fault` or a dict of its fields.
+        info_every_step: Each info contains the action (``info['action']``).
     """
 
     episode_length: "int | Sequence[int]" = 5
@@ -88,14 +87,12 @@ class CountingSettings:
 
     @classmethod
     def from_cfg(cls, cfg: Mapping[str, Any]) -> "CountingSettings":
-        """The settings in a config; other keys of the config are left alone."""
+        """Return the settings in a config; other keys are ignored."""
         return cls(**{name: cfg[name] for name in cls.__dataclass_fields__ if name in cfg})
 
 
 class CountingGymEnv(gymnasium.Env[Any, Any]):
-    """The counting env as a gymnasium env. ``seeds`` lists the seeds that it was reset with, ``actions`` what it was
-    given.
-    """
+    """Counting env as a Gymnasium env. ``seeds`` lists the seeds of its resets, ``actions`` the received actions."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
 
@@ -174,20 +171,20 @@ class CountingGymEnv(gymnasium.Env[Any, Any]):
         return {**obs, "count": changed} if isinstance(obs, dict) else changed
 
     def render(self) -> np.ndarray:
-        """An 16 x 16 picture whose brightness is ``t``."""
+        """Return a 16 x 16 image with brightness ``t``."""
         return np.full((16, 16, 3), self.t % 256, dtype=np.uint8)
 
     def close(self) -> None:
-        """Note that it was closed."""
+        """Record the call."""
         self.closed = True
 
 
 @ENV_REGISTRY.register("counting")
 class CountingEnv(BaseEnv):
-    """The counting env as a :class:`~ding.envs.BaseEnv`: classic timesteps with ``eval_episode_return`` at the end.
+    """Counting env as a :class:`~ding.envs.BaseEnv`: classic timesteps with ``eval_episode_return`` at the end.
 
     Args:
-        cfg: the fields of :class:`CountingSettings`.
+        cfg: Fields of :class:`CountingSettings`.
     """
 
     def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
@@ -201,11 +198,11 @@ class CountingEnv(BaseEnv):
 
     @property
     def core(self) -> CountingGymEnv:
-        """The gymnasium env inside."""
+        """The wrapped Gymnasium env."""
         return self._core
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Note the seed."""
+        """Record the seed."""
         self.seeds.append((seed, dynamic_seed))
 
     def reset(self, **kwargs: Any) -> Any:
@@ -225,11 +222,11 @@ class CountingEnv(BaseEnv):
         return BaseEnvTimestep(obs, np.array([reward], dtype=np.float32), terminated or truncated, info)
 
     def random_action(self) -> np.ndarray:
-        """A sample of the action space, int64 ``(1,)``."""
+        """Return a sample of the action space, int64 ``(1,)``."""
         return np.array([self.action_space.sample()], dtype=np.int64)
 
     def close(self) -> None:
-        """Close the env inside."""
+        """Close the wrapped env."""
         self._core.close()
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""Envs made from a description: whatever an env may do within the contract, and some things outside of it.
+"""Envs generated from a specification: all behaviour within the contract, and some violations of it.
 
-What a generated env emits is a function of its seed, its episode, its step and the actions of the episode, so that an
-action that went astray, a reset that nobody asked for, or a stream that two envs share changes every later observation.
+The values of a generated env depend on its seed, its episode, its step and the actions of the episode. Thus a misrouted
+action, an unexpected reset, or a random stream shared by two envs changes every later observation.
 """
 
 import time
@@ -25,7 +25,7 @@ from ding.envs.env.ding_env_wrapper import DingEnvWrapper
 from ding.utils.names import check_choice
 
 Action: TypeAlias = Any
-"""An action, in whatever form."""
+"""An action in any form."""
 
 REWARD_FORMS: dict[str, Callable[[float], Any]] = {
     "float": float,
@@ -43,7 +43,7 @@ REWARD_FORMS: dict[str, Callable[[float], Any]] = {
     "list": lambda reward: [reward],
     "tensor": lambda reward: torch.tensor([reward], dtype=torch.float32),
 }
-"""What an env may return for a reward that is a whole number from -8 to 8."""
+"""Allowed forms of a reward, for integers from -8 to 8."""
 
 OBS_FORMS = ("space", "list", "wide", "python")
 INFO_FORMS = ("empty", "full", "none", "some", "other keys")
@@ -69,11 +69,11 @@ BAD_FORMS = (
     "end by agent",
     "info of text",
 )
-"""What no env may return. In an observation without keys, another dtype stands for the forms of keys."""
+"""Invalid return values. In an observation without keys, the forms of keys are replaced by a wrong dtype."""
 
 
 class Emitted(NamedTuple):
-    """What an env returned for one step, copied at once."""
+    """Results of one step, copied at once."""
 
     obs: Any
     reward: Any
@@ -84,29 +84,29 @@ class Emitted(NamedTuple):
 
 @dataclass(frozen=True)
 class GeneratedEnvSpec:
-    """Description of an env; can be pickled, also for processes that are spawned.
+    """Specification of an env; picklable, also for spawned processes.
 
     Attributes:
-        observation_space: of the env.
-        action_space: of the env; every action that it gets must be in there.
-        episode_lengths: lengths of the episodes, which take their turns; each at least 1.
-        endings: how the episodes end, in turn: of ``ENDINGS``, by a terminal state, a time limit, or both at once.
-        reward_form: name in ``REWARD_FORMS``.
-        obs_form: of ``OBS_FORMS``: values as the space has them; nested lists for arrays and tuples; arrays as float64
-            and int64; Python numbers for numpy's and lists for tuples.
-        info_form: of ``INFO_FORMS``: ``{}``; the numbers ``episode``, ``t`` and ``stream``; ``None``; ``None`` at odd
-            steps; the numbers under keys of other kinds.
-        reuse_obs: fill the same arrays, dicts and lists at each step.
-        reuse_info: fill the same dict at each step.
-        abnormal_steps: steps of each episode whose info has ``abnormal=True``.
-        slow_steps: steps of each episode that take ``slow_s`` seconds.
-        slow_s: see there.
-        bad_form: of ``BAD_FORMS``, at ``bad_step``; ``None``: the env keeps to the contract.
-        bad_step: a step of the first episode; 0 for the reset.
-        api: of ``APIS``: a gymnasium env, a :class:`~ding.envs.BaseEnv`, or an env of the old gym.
+        observation_space: Observation space of the env.
+        action_space: Action space of the env; every received action must be an element of it.
+        episode_lengths: Lengths that the episodes cycle through; each at least 1.
+        endings: Ends that the episodes cycle through, from ``ENDINGS``: a terminal state, a time limit, or both.
+        reward_form: Name in ``REWARD_FORMS``.
+        obs_form: Form from ``OBS_FORMS``: as in the space; nested lists for arrays and tuples; arrays as float64 and
+            int64; Python numbers for NumPy's and lists for tuples.
+        info_form: Form from ``INFO_FORMS``: ``{}``; the numbers ``episode``, ``t`` and ``stream``; ``None``; ``None``
+            at odd steps; the numbers under keys of other types.
+        reuse_obs: Overwrite the same arrays, dicts and lists at each step.
+        reuse_info: Overwrite the same dict at each step.
+        abnormal_steps: Steps of each episode whose info has ``abnormal=True``.
+        slow_steps: Steps of each episode that take ``slow_s`` seconds.
+        slow_s: Duration of slow steps in seconds.
+        bad_form: Violation from ``BAD_FORMS``, at ``bad_step``; ``None``: the env complies with the contract.
+        bad_step: Step of the first episode; 0 for the reset.
+        api: API from ``APIS``: a Gymnasium env, a :class:`~ding.envs.BaseEnv`, or an old gym env.
 
     Raises:
-        ValueError: an unknown form, or an episode without a step.
+        ValueError: A form is unknown, or an episode has no step.
     """
 
     observation_space: AnySpace
@@ -139,17 +139,17 @@ class GeneratedEnvSpec:
 
 
 class ActionError(ValueError):
-    """A generated env was given an action that is not in its space."""
+    """A generated env received an action outside of its space."""
 
 
 class GeneratedEnv(gymnasium.Env[Any, Any]):
-    """The env of a spec with the API of gymnasium.
+    """Env of a spec with the Gymnasium API.
 
     Attributes:
-        description: the spec.
-        seeds: the seeds of its resets.
-        emitted: what the steps returned, copied, as :class:`Emitted`.
-        actions: the actions of these steps, copied.
+        description: The spec.
+        seeds: Seeds of its resets.
+        emitted: Results of the steps, copied, as :class:`Emitted`.
+        actions: Actions of these steps, copied.
     """
 
     metadata = {"render_modes": []}
@@ -181,10 +181,10 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
         return self._next_obs(), None if self.description.info_form == "none" else {}
 
     def step(self, action: object) -> tuple[Any, Any, bool, bool, Any]:
-        """Do one step.
+        """Make one step.
 
         Raises:
-            ActionError: the action is not in the space.
+            ActionError: The action is not in the space.
         """
         spec = self.description
         self._history = zlib.crc32(action_bytes(action, self.action_space), self._history)
@@ -208,7 +208,7 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
         return zlib.crc32(repr((self._stream, self._episode, self._t)).encode(), self._history)
 
     def _is_bad(self, part: str) -> str:
-        """The bad form that is due here, of an observation, a reward or an info; else nothing."""
+        """Return the violation due here for an observation, a reward or an info; empty if none."""
         spec = self.description
         due = spec.bad_form is not None and self._episode == 0 and self._t == spec.bad_step
         return str(spec.bad_form) if due and str(spec.bad_form).startswith(part) else ""
@@ -243,14 +243,14 @@ class GeneratedEnv(gymnasium.Env[Any, Any]):
             info["abnormal"] = True
         if not spec.reuse_info:
             return info
-        # As envs do that fill one dict: what somebody else wrote into it stays.
+        # Like envs that reuse one dict: entries written by others remain.
         self._info.pop("abnormal", None)
         self._info.update(info)
         return self._info
 
 
 class GeneratedOldEnv:
-    """The env of a spec with the API of gym before 0.26: bare observations, steps of 4 values, a method ``seed``."""
+    """Env of a spec with the API of gym before 0.26: bare observations, steps of 4 values, a method ``seed``."""
 
     def __init__(self, spec: GeneratedEnvSpec) -> None:
         self.core = GeneratedEnv(spec)
@@ -259,7 +259,7 @@ class GeneratedOldEnv:
         self._seed: int | None = None
 
     def seed(self, seed: int | None = None) -> None:
-        """Seed the next reset."""
+        """Set the seed of the next reset."""
         self._seed = seed
 
     def reset(self) -> Obs:
@@ -268,7 +268,7 @@ class GeneratedOldEnv:
         return self.core.reset(seed=seed)[0]
 
     def step(self, action: object) -> tuple[Any, Any, bool, Any]:
-        """Do one step."""
+        """Make one step."""
         obs, reward, terminated, truncated, info = self.core.step(action)
         if terminated or truncated:
             info = end_info(info, truncated and not terminated)
@@ -280,7 +280,7 @@ class GeneratedOldEnv:
 
 
 class GeneratedBaseEnv(BaseEnv):
-    """The env of a spec as a :class:`~ding.envs.BaseEnv`; at the end of an episode ``info['eval_episode_return']``."""
+    """Env of a spec as a :class:`~ding.envs.BaseEnv`, with ``info['eval_episode_return']`` at the end of an episode."""
 
     def __init__(self, spec: GeneratedEnvSpec) -> None:
         self.core = GeneratedEnv(spec)
@@ -290,7 +290,7 @@ class GeneratedBaseEnv(BaseEnv):
         self._return = 0.0
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seed the next reset."""
+        """Set the seed of the next reset."""
         self._seed = seed
 
     def reset(self, **kwargs: Any) -> Obs:
@@ -300,7 +300,7 @@ class GeneratedBaseEnv(BaseEnv):
         return self.core.reset(seed=seed)[0]
 
     def step(self, action: object) -> BaseEnvTimestep:  # type: ignore[override]
-        """Do one step."""
+        """Make one step."""
         obs, reward, terminated, truncated, info = self.core.step(action)
         if self.core.description.bad_form is None:
             self._return += float(np.asarray(reward).item())
@@ -321,7 +321,7 @@ class GeneratedBaseEnv(BaseEnv):
 
 
 def end_info(info: "dict[str, Any] | None", truncated: bool) -> dict[str, Any]:
-    """The info of the end of an episode: an env of 4 fields, or a ``BaseEnv``, says there how it ended."""
+    """Return the info at the end of an episode, where an env of 4 values or a ``BaseEnv`` reports how it ended."""
     info = {} if info is None else info
     info.pop("TimeLimit.truncated", None)
     if truncated:
@@ -330,11 +330,11 @@ def end_info(info: "dict[str, Any] | None", truncated: bool) -> dict[str, Any]:
 
 
 def make_env(spec: GeneratedEnvSpec, cfg: Mapping[str, Any] | None = None) -> BaseEnv:
-    """Make the env of a spec for an env manager.
+    """Create the env of a spec for an env manager.
 
     Args:
-        spec: its description; ``api`` decides about the class.
-        cfg: of :class:`~ding.envs.DingEnvWrapper`, for the APIs ``gymnasium`` and ``gym``.
+        spec: Specification; its ``api`` selects the class.
+        cfg: Config of :class:`~ding.envs.DingEnvWrapper`, for the APIs ``gymnasium`` and ``gym``.
     """
     if spec.api == "ding":
         return GeneratedBaseEnv(spec)
@@ -343,10 +343,10 @@ def make_env(spec: GeneratedEnvSpec, cfg: Mapping[str, Any] | None = None) -> Ba
 
 
 def action_bytes(action: object, space: AnySpace) -> bytes:
-    """Return what distinguishes an action from others of its space, in whatever form it comes.
+    """Return bytes that identify an action of its space, whatever its form.
 
     Raises:
-        ActionError: it is not in the space.
+        ActionError: The action is not in the space.
     """
     if isinstance(space, spaces.Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):
@@ -364,7 +364,7 @@ def action_bytes(action: object, space: AnySpace) -> bytes:
 
 
 def formed(value: Obs, form: str) -> object:
-    """A sample of a space in one of ``OBS_FORMS``."""
+    """Convert a sample of a space to one of ``OBS_FORMS``."""
     if form == "space":
         return value
     if isinstance(value, dict):
@@ -380,7 +380,7 @@ def formed(value: Obs, form: str) -> object:
 
 
 def reused(old: Obs, new: Obs) -> object:
-    """``new`` in the arrays, dicts and lists of ``old``, where it fits into them."""
+    """Write ``new`` into the arrays, dicts and lists of ``old``, where it fits."""
     if isinstance(old, np.ndarray) and isinstance(new, np.ndarray):
         if old.shape == new.shape and old.dtype == new.dtype:
             old[...] = new
@@ -398,7 +398,7 @@ def reused(old: Obs, new: Obs) -> object:
 
 
 def spoiled_obs(obs: Obs, bad_form: str) -> object:
-    """An observation in one of ``BAD_FORMS``: of a dict or tuple its first part is spoiled."""
+    """Return an observation in one of ``BAD_FORMS``; in a dict or tuple the first part is invalid."""
     if bad_form == "observation None":
         return None
     if isinstance(obs, dict):

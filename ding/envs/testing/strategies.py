@@ -1,4 +1,4 @@
-"""Hypothesis strategies of generated envs. Hypothesis is needed for this module only."""
+"""Hypothesis strategies of generated envs. Only this module requires hypothesis."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -34,19 +34,19 @@ def _bounds(dtype: "type[np.generic]", bounded: bool) -> tuple[Any, Any]:
 def boxes(
     draw: Draw, dtypes: Sequence[Any] = (*FLOATS, *INTS), shapes: Sequence[Any] = SHAPES, bounded: bool | None = None
 ) -> spaces.Box:
-    """Boxes of these dtypes and shapes; ``bounded``: whether their bounds are finite (of floats), ``None`` for both."""
+    """Boxes of these dtypes and shapes; ``bounded``: whether float bounds are finite, ``None`` for both."""
     dtype = draw(st.sampled_from(dtypes))
     low, high = _bounds(dtype, draw(st.booleans()) if bounded is None else bounded)
     return spaces.Box(low, high, draw(st.sampled_from(shapes)), dtype)
 
 
 def discretes() -> st.SearchStrategy[spaces.Discrete]:
-    """Discrete spaces, also with other starts than 0."""
+    """Discrete spaces, including start values other than 0."""
     return st.builds(spaces.Discrete, st.integers(1, 5), start=st.integers(-2, 3))
 
 
 def multi_discretes() -> st.SearchStrategy[spaces.MultiDiscrete]:
-    """MultiDiscrete spaces of one and two axes, also with other starts than 0."""
+    """MultiDiscrete spaces of one and two axes, including start values other than 0."""
     flat = st.lists(st.integers(1, 4), min_size=1, max_size=3)
     started = flat.flatmap(
         lambda nvec: st.lists(st.integers(-2, 2), min_size=len(nvec), max_size=len(nvec)).map(
@@ -86,7 +86,7 @@ def observation_spaces(ragged: bool = True) -> Spaces:
     """Observation spaces of all kinds, nested up to three deep.
 
     Args:
-        ragged: also spaces without a fixed shape: Sequence, Graph, OneOf.
+        ragged: Include spaces without a fixed shape: Sequence, Graph, OneOf.
     """
     leaves = st.one_of(boxes(), discretes(), multi_discretes(), multi_binaries(), texts())
     if ragged:
@@ -95,7 +95,7 @@ def observation_spaces(ragged: bool = True) -> Spaces:
 
 
 def action_spaces() -> Spaces:
-    """Action spaces of all kinds, nested up to three deep; Boxes have bounds."""
+    """Action spaces of all kinds, nested up to three deep, with bounded Boxes."""
     leaves = st.one_of(discretes(), multi_discretes(), multi_binaries(), boxes(FLOATS[:2], SHAPES, True))
     return st.one_of(leaves, st.recursive(leaves, _nested, max_leaves=3))
 
@@ -109,15 +109,15 @@ def env_specs(
     abnormal: bool = True,
     slow: bool = False,
 ) -> GeneratedEnvSpec:
-    """Specs of envs that keep to the contract.
+    """Specs of envs that comply with the contract.
 
     Args:
-        draw: given by hypothesis.
-        observations: strategy of observation spaces, by default :func:`observation_spaces`.
-        actions: strategy of action spaces, by default :func:`action_spaces`.
+        draw: Provided by hypothesis.
+        observations: Strategy of observation spaces; by default :func:`observation_spaces`.
+        actions: Strategy of action spaces; by default :func:`action_spaces`.
         apis: APIs of the envs.
-        abnormal: also envs with abnormal steps.
-        slow: also envs with slow steps.
+        abnormal: Include envs with abnormal steps.
+        slow: Include envs with slow steps.
     """
     space: AnySpace = draw(observation_spaces() if observations is None else observations)
     steps = st.lists(st.integers(1, 4), max_size=1).map(tuple)

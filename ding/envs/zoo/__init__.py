@@ -1,8 +1,8 @@
-"""Env types by the names that DI-engine's zoo gives them: one module per type, which registers it when it is imported.
+"""Env types under the names of DI-engine's zoo: one module per type, which registers it on import.
 
-A config that names a type of `MODULES` gets it, unless something else is registered under that name. The module of the
-zoo itself in ``import_names`` (``dizoo.classic_control.cartpole.envs.cartpole_env``) gives the same where ``dizoo`` is
-not installed.
+A config that names a type of `MODULES` gets it, unless another class is registered under that name. If ``dizoo`` is not
+installed, its module names in ``import_names`` (``dizoo.classic_control.cartpole.envs.cartpole_env``) have the same
+effect.
 """
 
 import importlib
@@ -36,9 +36,9 @@ MODULES = {
 
 
 def import_type(name: str) -> None:
-    """Import the module that registers an env type of the zoo; other names are left alone.
+    """Import the module that registers an env type of the zoo; other names are ignored.
 
-    Only when a config asks for it: what a user's file registers under the same name comes first.
+    Called only when a config requests the type: a user's registration under the same name takes precedence.
     """
     if name in MODULES:
         importlib.import_module(f"{__name__}.{MODULES[name]}")

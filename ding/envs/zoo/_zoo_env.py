@@ -1,4 +1,4 @@
-"""What the types of this folder have in common: a :class:`DingEnvWrapper` with an id and wrappers of its own."""
+"""Base class of the env types in this folder: a :class:`DingEnvWrapper` with an id and wrappers."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -15,16 +15,16 @@ from ding.utils import deep_merge_dicts, did_you_mean
 
 
 class ZooEnv(DingEnvWrapper):
-    """A gymnasium env with the observations, actions and infos that public configs expect of a type.
+    """Gymnasium env with the observations, actions and infos that public configs expect of a type.
 
-    Everything else is as :class:`DingEnvWrapper` has it: seeds, forms of actions and rewards, replays. A wrapper that
-    the user lists in ``env_wrapper`` goes around those of the type.
+    All other behaviour is that of :class:`DingEnvWrapper`: seeds, forms of actions and rewards, replays. Wrappers in
+    ``env_wrapper`` are applied around those of the type.
 
     Args:
-        cfg: the keys of the type, see :attr:`config`. ``replay_path`` is where :func:`ding.entry.eval` saves videos; a
-            type that has it among its keys saves one of each episode, in training, too.
-        seed_api: whether seeds reach the env at all.
-        caller: ``collector`` or ``evaluator``; a config with ``is_train=False`` makes an evaluator env.
+        cfg: Keys of the type, see :attr:`config`. ``replay_path`` is the folder of the videos of
+            :func:`ding.entry.eval`; a type with this key saves a video of each episode, also in training.
+        seed_api: Pass seeds to the env.
+        caller: ``collector`` or ``evaluator``; a config with ``is_train=False`` creates an evaluator env.
     """
 
     config: ClassVar[dict[str, Any]] = {}
@@ -44,13 +44,13 @@ class ZooEnv(DingEnvWrapper):
         if "replay_path" in type(self).config and self._own_cfg.replay_path is not None:
             self.enable_save_replay(self._own_cfg.replay_path)
 
-    # Of subclasses that were written for DI-engine's zoo, with a reset and a step of their own.
+    # For subclasses written for DI-engine's zoo that override reset and step.
     _init_flag = False
 
     def _make_env(self) -> Any:
-        """Return the env inside with the wrappers of the type, with the methods of the old gym.
+        """Return the env with the wrappers of the type, and with the methods of the old gym.
 
-        A subclass may return another one, of either API; then it has the wrappers that come with it.
+        A subclass may return another env of either API, which then keeps its own wrappers.
         """
         assert self._env_id is not None
         env = make_gym_env(self._env_id, **self._made_with())
@@ -68,19 +68,19 @@ class ZooEnv(DingEnvWrapper):
 
     @staticmethod
     def _env_kwargs(cfg: EasyDict) -> dict[str, Any]:
-        """Arguments for the construction of the gymnasium env."""
+        """Return the constructor arguments of the Gymnasium env."""
         return {}
 
     @staticmethod
     def _env_wrappers(cfg: EasyDict, is_train: bool) -> list[Any]:
-        """Wrappers of the type, innermost first; the one that sums the return goes around them if it is not there."""
+        """Return the wrappers of the type, innermost first; unless one of them sums the return, a wrapper is added."""
         return previous_step_wrappers(cfg)
 
     def clone(self, caller: str = "collector") -> "ZooEnv":
-        """Another env of the same kind."""
+        """Create another env of the same kind."""
         return type(self)(self._own_cfg, self._seed_api, caller)
 
 
 def previous_step_wrappers(cfg: Mapping[str, Any]) -> list[Any]:
-    """The wrapper that ``obs_plus_prev_action_reward`` asks for, if it does."""
+    """Return the wrapper for ``obs_plus_prev_action_reward``, if it is set."""
     return [{"type": "obs_plus_prev_action_reward"}] if cfg.get("obs_plus_prev_action_reward") else []

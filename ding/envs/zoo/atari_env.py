@@ -1,4 +1,4 @@
-"""Atari games (extra ``atari``), one at a time or many in one vector env."""
+"""Atari games (extra ``atari``), as single envs or as a vector env."""
 
 from typing import Any, ClassVar
 
@@ -18,22 +18,23 @@ from ding.utils import ENV_REGISTRY, require_extra
 
 
 def fire_if_needed(env: AnyEnv) -> AnyEnv:
-    """The env, with FIRE pressed after each reset where the game has that button."""
+    """Wrap the env to press FIRE after each reset, if the game has that button."""
     game: Any = env.unwrapped
     return FireResetWrapper(env) if "FIRE" in game.get_action_meanings() else env
 
 
 @ENV_REGISTRY.register("atari")
 class AtariEnv(ZooEnv):
-    """A game of the Arcade Learning Environment, in the form of Mnih et al. 2015 (doi:10.1038/nature14236).
+    """Game of the Arcade Learning Environment with the preprocessing of Mnih et al. 2015 (doi:10.1038/nature14236).
 
     The observation is float32 ``(frame_stack, frame_size, frame_size)`` in [0, 1] (``(frame_size, frame_size)`` for
-    ``frame_stack`` 1; 84 pixels in that paper), gray, the maximum of the last two of four frames, in which the action
-    is held. A collector env ends its episode with each lost life and gives the signs of the rewards, which
-    ``eval_episode_return`` sums; an evaluator env plays whole games for the points of the game.
+    ``frame_stack`` 1; the paper uses 84 pixels): greyscale, the maximum of the last two of four frames, during which
+    the action is repeated. A collector env ends its episode with each lost life and returns the signs of the rewards,
+    which ``eval_episode_return`` sums; an evaluator env plays whole games with the original rewards.
 
-    With the env manager ``gym_vector`` all envs are one vector env of ale-py, which is faster. There a stack goes on
-    over a lost life, and the policy itself presses FIRE after one. The manager ``env_pool`` does the same with EnvPool.
+    With the env manager ``gym_vector`` all envs form one vector env of ale-py, which is faster. There a frame stack
+    continues after a lost life, and the policy itself must press FIRE. The manager ``env_pool`` does the same with
+    EnvPool.
     """
 
     config: ClassVar[dict[str, Any]] = {
@@ -48,10 +49,11 @@ class AtariEnv(ZooEnv):
         return atari_wrappers(is_train, [fire_if_needed], cfg.frame_stack, cfg.frame_size) + previous_step_wrappers(cfg)
 
     def make_vector_env(self, num_envs: int) -> VectorEnv:
-        """The vector env of ale-py for this game.
+        """Return the vector env of ale-py for this game.
 
         Raises:
-            ValueError: a single frame, or the previous action, as observation: vector envs have neither.
+            ValueError: The observation is a single frame or contains the previous action, which vector envs do not
+                support.
         """
         cfg = self._frames_cfg()
         game = find_spec(cfg.env_id).kwargs["game"]
@@ -70,10 +72,10 @@ class AtariEnv(ZooEnv):
         )
 
     def pool_task(self) -> PoolTask:
-        """The task of EnvPool for this game.
+        """Return the task of EnvPool for this game.
 
         Raises:
-            ValueError: see :meth:`make_vector_env`.
+            ValueError: See :meth:`make_vector_env`.
         """
         cfg, is_train = self._frames_cfg(), self.caller == "collector"
         frames = {"stack_num": cfg.frame_stack, "img_height": cfg.frame_size, "img_width": cfg.frame_size}
@@ -88,7 +90,7 @@ class AtariEnv(ZooEnv):
 
 
 class _AleVector(AleGames):
-    """Frames as float32 in [0, 1], a seed per env, and resets of single envs."""
+    """Adds float32 frames in [0, 1], a seed per env, and resets of single envs."""
 
     obs_were_bytes = True
 

@@ -10,7 +10,8 @@ from ding.utils import ENV_REGISTRY
 class BipedalWalkerEnv(ZooEnv):
     """BipedalWalker-v3 (extra ``box2d``): float32 ``(24,)``, and float32 ``(4,)`` in [-1, 1].
 
-    ``rew_clip`` raises rewards below -10 (a fall gives -100) to -10; ``eval_episode_return`` sums the unclipped ones.
+    ``rew_clip`` raises rewards below -10 (a fall gives -100) to -10; ``eval_episode_return`` sums the unclipped
+    rewards.
     """
 
     config: ClassVar[dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Bit flipping: a goal among 2^n states, and a reward only there (HER, Andrychowicz et al. 2017, arXiv:1707.01495)."""
+"""Bit flipping: one goal among 2^n states with a sparse reward (HER, Andrychowicz et al. 2017, arXiv:1707.01495)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,13 +15,13 @@ from ding.utils import ENV_REGISTRY
 
 @ENV_REGISTRY.register("bitflip")
 class BitFlipEnv(BaseEnv):
-    """Flip one of n bits per step, until they are those of the goal.
+    """Flip one of n bits per step until the state equals the goal.
 
-    The observation is float32 ``(2n,)``, the state and then the goal, which are random and differ at first. The reward
-    is 1 at the goal, which ends the episode, else 0. After n steps the episode is truncated.
+    The observation is float32 ``(2n,)``: the state followed by the goal, which are random and initially different. The
+    reward is 1 at the goal, which ends the episode, else 0. The episode is truncated after n steps.
 
     Args:
-        cfg: ``n_bits`` (n, 5 by default).
+        cfg: ``n_bits`` (n, default 5).
 
     Raises:
         ValueError: ``n_bits`` is below 1.
@@ -39,11 +39,11 @@ class BitFlipEnv(BaseEnv):
         self._num_steps = 0
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seed the sequence of tasks; ``dynamic_seed`` has no effect, as one task for all episodes measures nothing."""
+        """Seed the sequence of tasks; ``dynamic_seed`` is ignored, because a single task would measure nothing."""
         self._rng = np.random.default_rng(seed)
 
     def reset(self, **kwargs: Any) -> Obs:
-        """A new state and another goal; returns the observation."""
+        """Sample a new state and goal, and return the observation."""
         self._state = self._rng.integers(2, size=self._n_bits).astype(np.float32)
         flips = np.unpackbits(np.array([self._rng.integers(1, 2**self._n_bits)], dtype=">u8").view(np.uint8))
         self._goal = np.abs(self._state - flips[-self._n_bits :].astype(np.float32))
@@ -54,7 +54,7 @@ class BitFlipEnv(BaseEnv):
         """Flip the bit ``action``, an int or an int array with one element.
 
         Raises:
-            ValueError: there is no such bit.
+            ValueError: The bit does not exist.
         """
         bit = int(np.asarray(action).reshape(()))
         if not 0 <= bit < self._n_bits:
@@ -72,11 +72,11 @@ class BitFlipEnv(BaseEnv):
         return np.concatenate([self._state, self._goal])
 
     def random_action(self) -> np.ndarray:
-        """A random bit, int64 ``(1,)``."""
+        """Return a random bit, int64 ``(1,)``."""
         return self._rng.integers(self._n_bits, size=1)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; the env holds no resources."""
 
     def __repr__(self) -> str:
         return f"BitFlipEnv({self._n_bits} bits)"

@@ -1,4 +1,4 @@
-"""CliffWalking, with one-hot cells."""
+"""CliffWalking with one-hot cells."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""FrozenLake, with one-hot cells."""
+"""FrozenLake with one-hot cells."""
 
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from ding.utils import ENV_REGISTRY
 
 
 class _RolledOneHot(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """The first cell is the last position of the vector, which networks trained with DI-engine expect."""
+    """Moves the first cell to the last position of the vector, which networks trained with DI-engine expect."""
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
         return np.roll(observation, -1)
@@ -21,12 +21,12 @@ class _RolledOneHot(gymnasium.ObservationWrapper[Any, Any, Any]):
 class FrozenLakeEnv(ZooEnv):
     """FrozenLake-v1: the cell as one-hot float32 ``(16,)``, four actions, and a reward of 1 at the goal.
 
-    Cell ``i`` is the position ``i - 1`` of the vector, cell 0 the last one.
+    Cell ``i`` is position ``i - 1`` of the vector, cell 0 the last position.
     """
 
     config: ClassVar[dict[str, Any]] = {
         "env_id": "FrozenLake-v1",
-        # Rows of a map of one's own, as ["SF", "HG"]; else the map of this name.
+        # Rows of a custom map, e.g. ["SF", "HG"]; otherwise the map with this name.
         "desc": None,
         "map_name": "4x4",
         "is_slippery": True,

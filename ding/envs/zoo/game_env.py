@@ -1,4 +1,4 @@
-"""Matrix games of two players, one step long: the smallest envs for self-play."""
+"""One-step matrix games of two players: the smallest envs for self-play."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,22 +16,22 @@ _PAYOFFS = {
     "prisoner_dilemma": [[(-1, -1), (-20, 0)], [(0, -20), (-10, -10)]],
     "zero_sum": [[(3, -3), (-2, 2)], [(-2, 2), (1, -1)]],
 }
-# The probabilities of the actions in the only equilibrium.
+# Action probabilities in the unique equilibrium.
 _EQUILIBRIA = {"prisoner_dilemma": [0.0, 1.0], "zero_sum": [0.375, 0.625]}
 
 
 class GameEnv(BaseEnv):
-    """Both players choose one of two actions at once, which ends the game.
+    """Both players simultaneously choose one of two actions, which ends the game.
 
-    Observations are float32 ``(2, 2)``, the row of a player names it. An action is a list of two ints, a reward float32
-    ``(2, 1)``. The info is a list of one dict per player, with ``result`` (``wins``, ``losses`` or ``draws``) and
-    ``eval_episode_return``. The spaces are those of one player.
+    Observations are float32 ``(2, 2)``, one-hot rows that identify the player. An action is a list of two ints, a
+    reward float32 ``(2, 1)``. The info is a list of one dict per player, with ``result`` (``wins``, ``losses`` or
+    ``draws``) and ``eval_episode_return``. The spaces are those of one player.
 
     Args:
         game_type: ``prisoner_dilemma`` (actions: keep silent, betray) or ``zero_sum``.
 
     Raises:
-        ValueError: another game.
+        ValueError: The game is unknown.
     """
 
     def __init__(self, game_type: str = "prisoner_dilemma") -> None:
@@ -45,18 +45,18 @@ class GameEnv(BaseEnv):
         self._rng = np.random.default_rng()
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seed :meth:`random_action`; the game itself has no chance."""
+        """Seed :meth:`random_action`; the game itself is deterministic."""
         self._rng = np.random.default_rng(seed)
 
     def reset(self, **kwargs: Any) -> Obs:
-        """Return the observation, which is always the same."""
+        """Return the observation, which is constant."""
         return np.eye(2, dtype=np.float32)
 
     def step(self, action: Sequence[Any]) -> BaseEnvTimestep:  # type: ignore[override]
         """Play the game.
 
         Raises:
-            ValueError: not one action per player, or one that does not exist.
+            ValueError: There is not one action per player, or an action does not exist.
         """
         given = [np.asarray(one) for one in action]
         first, second = (one.item() for one in given) if [one.size for one in given] == [1, 1] else (-1, -1)
@@ -72,11 +72,11 @@ class GameEnv(BaseEnv):
         return BaseEnvTimestep(np.eye(2, dtype=np.float32), reward[:, None], True, infos)  # type: ignore[arg-type]
 
     def random_action(self) -> np.ndarray:
-        """Two random actions, int64 ``(2,)``."""
+        """Return two random actions, int64 ``(2,)``."""
         return self._rng.integers(2, size=2)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; the env holds no resources."""
 
     def __repr__(self) -> str:
         return f"GameEnv({self.game_type})"

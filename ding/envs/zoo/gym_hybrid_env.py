@@ -14,12 +14,12 @@ from ding.envs.zoo import hybrid_move  # noqa: F401
 from ding.envs.zoo._zoo_env import ZooEnv
 from ding.utils import ENV_REGISTRY
 
-# Which argument each type of action uses: acceleration, rotation, none.
+# Argument that each type of action uses: acceleration, rotation, none.
 ACTION_ARGS_MASK = ((1, 0), (0, 1), (0, 0))
 
 
 class _NamedParts(AnyWrapper):
-    """Actions ``{'action_type', 'action_args'}``, and the mask of their arguments in the info of each step."""
+    """Takes actions ``{'action_type', 'action_args'}``, and adds the mask of their arguments to each info."""
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)
@@ -27,7 +27,7 @@ class _NamedParts(AnyWrapper):
         self.action_space = gymnasium.spaces.Dict({"action_type": kind, "action_args": parameters})
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Reset."""
+        """Reset the env."""
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Mapping[str, Any]) -> Step:
@@ -41,12 +41,12 @@ class _NamedParts(AnyWrapper):
 class GymHybridEnv(ZooEnv):
     """``Moving-v0`` or ``Sliding-v0``, see :class:`~ding.envs.zoo.hybrid_move.HybridMoveEnv`.
 
-    An action is ``{'action_type': int64 (1,), 'action_args': float32 (2,)}``: accelerate, turn or brake, and
+    An action is ``{'action_type': int64 (1,), 'action_args': float32 (2,)}``: accelerate, turn or brake, with
     acceleration and rotation, both in [-1, 1] with ``act_scale``. ``info['action_args_mask']`` is int64 ``(3, 2)``: the
-    arguments that a type uses.
+    arguments used by each type.
 
     Raises:
-        ValueError: ``env_id`` is another one; ``HardMove-v0`` is not built.
+        ValueError: ``env_id`` is unknown; ``HardMove-v0`` is not supported.
     """
 
     config: ClassVar[dict[str, Any]] = {"env_id": "Moving-v0", "act_scale": True}

@@ -1,8 +1,8 @@
-"""Driving to a target with hybrid actions: which pedal, and how far.
+"""Driving to a target with hybrid actions: a pedal and its strength.
 
-The task and its constants are those of the games ``Moving-v0`` and ``Sliding-v0`` of the package gym-hybrid, which runs
-on no current Python. A sliding agent adds its velocities as vectors, where the formula of that package mixes speeds and
-angles. Importing this module registers them with gymnasium.
+The task and its constants are those of ``Moving-v0`` and ``Sliding-v0`` of the package gym-hybrid, which does not run
+on current Python versions. A sliding agent adds its velocities as vectors, whereas the formula of that package mixes
+speeds and angles. Importing this module registers the envs with Gymnasium.
 """
 
 from typing import Any
@@ -16,22 +16,22 @@ ACCELERATE, TURN, BRAKE = range(3)
 
 
 class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
-    """Stop inside a circle on a square field without leaving it.
+    """Stop inside a circle on a square field without leaving the field.
 
     An action is ``(pedal, parameters)``: accelerate by the first parameter in [0, 1] (times 0.5), turn by the second in
-    [-1, 1] (times a quarter turn), or brake, which lowers the speed by 0.1, to 0 at the lowest. After each the agent
-    moves on by 0.005 of its speed. Agent, target and heading are random at first, the speed is 0.
+    [-1, 1] (times a quarter turn), or brake, which reduces the speed by 0.1, to at least 0. After each action the agent
+    moves by 0.005 of its speed. Agent, target and heading are initially random, the speed is 0.
 
     The observation is float32 ``(10,)``: x, y, speed, cosine and sine of the heading, x and y of the target, the
-    distance to it, whether it is below 0.1, and the part of the steps that is used.
+    distance to it, whether that is below 0.1, and the fraction of the steps used.
 
-    The reward is by how much the distance has shrunk, less 0.001; standing still in the circle pays 1 more and ends the
-    episode. Leaving the field, and a step beyond the 200, gives -1 instead and ends it too (as the observation holds
-    the part of the steps that is used, that is no truncation). The agent begins anywhere on the field, the target so
-    that its circle is inside.
+    The reward is the decrease of the distance minus 0.001; stopping in the circle adds 1 and ends the episode. Leaving
+    the field, or exceeding 200 steps, gives -1 instead and also ends it (as a termination, because the observation
+    contains the fraction of the steps used). The agent starts anywhere on the field; the target's circle is inside of
+    it.
 
     Args:
-        slides: whether turning leaves the direction of the movement as it is, so that only acceleration changes it.
+        slides: Whether turning keeps the direction of movement, so that only acceleration changes it.
         render_mode: ``rgb_array`` or ``None``.
     """
 
@@ -52,7 +52,7 @@ class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
         self._num_steps = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Reset:
-        """Place agent and target."""
+        """Place agent and target at random."""
         super().reset(seed=seed)
         room = self.field - self.radius
         self._target = self.np_random.uniform(-room, room, 2)
@@ -63,7 +63,7 @@ class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
         return self._obs(), {}
 
     def step(self, action: Any) -> Step:
-        """Use a pedal and move."""
+        """Apply a pedal and move."""
         pedal, parameters = int(action[0]), np.asarray(action[1], dtype=np.float64).reshape(2)
         before = self._distance()
         self._use(pedal, parameters)
@@ -109,7 +109,7 @@ class HybridMoveEnv(gymnasium.Env[np.ndarray, Any]):
         )
 
     def render(self) -> np.ndarray:
-        """The field from above, uint8 ``[128, 128, 3]``: the target green, the agent a red dot with its nose black."""
+        """Return the field from above, uint8 ``[128, 128, 3]``: a green target, and a red agent with a black nose."""
         x, y = np.meshgrid(np.linspace(-1, 1, 128), np.linspace(1, -1, 128))
         image = np.full((128, 128, 3), 255, dtype=np.uint8)
         nose = self._position + 0.05 * self._ahead()

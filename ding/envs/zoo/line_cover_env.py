@@ -1,4 +1,4 @@
-"""A small cooperative game with a known best return: agents on a line that cover landmarks."""
+"""Small cooperative game with a known optimal return: agents on a line cover landmarks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,28 +19,27 @@ _ONE_HOT_MOVE = np.eye(3, dtype=np.float32)
 
 @ENV_REGISTRY.register("line_cover")
 class LineCoverEnv(BaseEnv):
-    """A agents move on n cells so that each of A landmarks is covered by one of them; the reward of all is the covered
-    share of the landmarks.
+    """A agents move on n cells so that each of A landmarks is covered by an agent.
 
-    Actions are int64 ``(A,)``: stay, left, right. Observations are dicts of float32 arrays in the form of
-    DI-engine's cooperative envs:
+    The shared reward is the covered fraction of the landmarks. Actions are int64 ``(A,)``: stay, left, right.
+    Observations are dicts of float32 arrays in the form of DI-engine's cooperative envs:
 
-    * ``agent_state`` ``(A, 3n + 3 + A)``: own cell, landmarks, number of other agents per cell, last action, number of
+    * ``agent_state`` ``(A, 3n + 3 + A)``: own cell, landmarks, number of other agents per cell, last action, index of
       the agent (all one-hot but the third);
-    * ``agent_alone_state`` ``(A, 2n)``: the first two of them; ``agent_alone_padding_state``: ``agent_state`` with no
+    * ``agent_alone_state`` ``(A, 2n)``: the first two of them; ``agent_alone_padding_state``: ``agent_state`` without
       other agents;
-    * ``global_state`` ``(A n + n,)``: the cells of all agents and the landmarks; or ``(A, 4n + 3 + 2A)``, each agent's
-      own state before it, with ``agent_specific_global_state``;
+    * ``global_state`` ``(A n + n,)``: the cells of all agents and the landmarks; or ``(A, 4n + 3 + 2A)``, preceded by
+      each agent's own state, with ``agent_specific_global_state``;
     * ``action_mask`` ``(A, 3)``: 0 for a move beyond the ends of the line.
 
     Cells and landmarks are random in each episode. An episode is truncated after ``max_cycles`` steps.
 
     Args:
-        cfg: ``n_agent`` (A, 2 by default), ``n_cell`` (n, 6), ``max_cycles`` (8), ``agent_specific_global_state``
-            (False).
+        cfg: ``n_agent`` (A, default 2), ``n_cell`` (n, default 6), ``max_cycles`` (default 8),
+            ``agent_specific_global_state`` (default False).
 
     Raises:
-        ValueError: fewer cells than agents, or a count below 1.
+        ValueError: There are fewer cells than agents, or a count is below 1.
     """
 
     def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
@@ -67,11 +66,11 @@ class LineCoverEnv(BaseEnv):
         )
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seed the sequence of tasks; ``dynamic_seed`` has no effect, as one task for all episodes measures nothing."""
+        """Seed the sequence of tasks; ``dynamic_seed`` is ignored, because a single task would measure nothing."""
         self._rng = np.random.default_rng(seed)
 
     def reset(self, **kwargs: Any) -> Obs:
-        """New cells and landmarks; returns the observation."""
+        """Sample new cells and landmarks, and return the observation."""
         self._position = self._rng.integers(self._cells, size=self._agents)
         self._landmarks = self._rng.permutation(self._cells)[: self._agents]
         self._last_action = None
@@ -82,7 +81,7 @@ class LineCoverEnv(BaseEnv):
         """Move all agents.
 
         Raises:
-            ValueError: not one action out of 0, 1, 2 per agent, or a move beyond the ends of the line.
+            ValueError: There is not one action of 0, 1, 2 per agent, or a move exceeds the ends of the line.
         """
         moves = np.asarray(action)
         if moves.shape != (self._agents,) or not ((moves == _STAY) | (moves == _LEFT) | (moves == _RIGHT)).all():
@@ -99,7 +98,7 @@ class LineCoverEnv(BaseEnv):
         return BaseEnvTimestep(self._obs(), np.array([reward], dtype=np.float32), truncated, info)
 
     def best_return(self) -> float:
-        """The best return of an episode that starts in the current cells, by dynamic programming."""
+        """Return the optimal return of an episode from the current cells, by dynamic programming."""
         at = np.indices((self._cells,) * self._agents)
         reward = np.mean([(at == landmark).any(0) for landmark in self._landmarks], axis=0)
         value = np.zeros_like(reward)
@@ -136,12 +135,12 @@ class LineCoverEnv(BaseEnv):
         }
 
     def random_action(self) -> np.ndarray:
-        """A random allowed move of each agent, int64 ``(A,)``."""
+        """Return a random allowed move of each agent, int64 ``(A,)``."""
         mask = self._obs()["action_mask"]
         return np.array([self._rng.choice(np.flatnonzero(row)) for row in mask])
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; the env holds no resources."""
 
     def __repr__(self) -> str:
         return f"LineCoverEnv({self._agents} agents, {self._cells} cells)"

@@ -1,4 +1,4 @@
-"""LunarLander, with four engines to choose from or two to throttle."""
+"""LunarLander, with discrete or continuous engine control."""
 
 from typing import Any, ClassVar
 
@@ -10,8 +10,8 @@ from ding.utils import ENV_REGISTRY
 class LunarLanderEnv(ZooEnv):
     """LunarLander (extra ``box2d``): float32 ``(8,)``, and four actions or float32 ``(2,)`` in [-1, 1].
 
-    ``env_id`` is ``LunarLander-v3`` or ``LunarLanderContinuous-v3``; DI-engine's ``-v2`` gives the same. Actions out of
-    bounds are clipped by the env itself.
+    ``env_id`` is ``LunarLander-v3`` or ``LunarLanderContinuous-v3``; DI-engine's ``-v2`` maps to the same. The env
+    itself clips actions to its bounds.
     """
 
     config: ClassVar[dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Mazes: another one from every seed, with one reward at its goal."""
+"""Procedural mazes, one per seed, with a single reward at the goal."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from ding.utils import ENV_REGISTRY, did_you_mean
 
 # Down, right, up, left.
 _MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
-# Cells of a maze, and how a map shows them.
+# Cell types of a maze, and their characters on a map.
 _EMPTY, _WALL, _TARGET, _START = range(4)
 _SIGNS = " xTS"
-# From one room of tunnels to the next: they are 2 wide, with a wall between.
+# Distance between rooms of tunnels, which are 2 wide with a wall in between.
 _STRIDE = 3
 _TUNNELS = tuple((_STRIDE * row, _STRIDE * column) for row, column in ((0, 1), (0, -1), (1, 0), (-1, 0)))
 _LOOP_CHANCE = 0.1
@@ -26,11 +26,11 @@ _Cell = tuple[int, int]
 
 
 def generate_maze(size: int, seed: int, wall_type: str = "tunnel") -> np.ndarray:
-    """Return the maze of a seed, int64 ``[size, size]``: 0 is free, 1 a wall, 2 the goal, 3 the start.
+    """Generate the maze of a seed, int64 ``[size, size]``: 0 is free, 1 a wall, 2 the goal, 3 the start.
 
     Args:
-        size: cells along an axis.
-        wall_type: see :class:`Maze`.
+        size: Cells along an axis.
+        wall_type: See :class:`Maze`.
 
     Raises:
         ValueError: ``wall_type`` is unknown, or ``size`` has no room for start and goal.
@@ -55,7 +55,7 @@ def _generated(size: int, rng: np.random.Generator, wall_type: str) -> np.ndarra
 
 
 def _walls_of(wall_type: str) -> tuple[Callable[[int, np.random.Generator], np.ndarray], int]:
-    """What makes the walls, and the smallest size that it makes.
+    """Return the generator of the walls, and its minimum size.
 
     Raises:
         ValueError: ``wall_type`` is unknown.
@@ -80,7 +80,7 @@ def _free_cell(cells: np.ndarray, rng: np.random.Generator) -> _Cell:
 
 
 def _tunnels(size: int, rng: np.random.Generator) -> np.ndarray:
-    """Tunnels 2 wide, dug from room to room, depth first; some of them meet again, in circles."""
+    """Dig tunnels of width 2 from room to room, depth first; some of them form loops."""
     cells = np.full((size, size), _WALL)
 
     def ways() -> Iterator[_Cell]:
@@ -108,7 +108,7 @@ def _tunnels(size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _tree(size: int, rng: np.random.Generator) -> np.ndarray:
-    """Tunnels 1 wide, dug from room to room, depth first, without circles."""
+    """Dig tunnels of width 1 from room to room, depth first, without loops."""
     cells = np.full((size, size), _WALL)
     path = [(1, 1)]
     cells[1, 1] = _EMPTY
@@ -126,7 +126,7 @@ def _tree(size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _blocks(size: int, rng: np.random.Generator, number: int) -> np.ndarray:
-    """Walls around, and within them this number of rectangles, up to a quarter of an axis long."""
+    """Build outer walls, and ``number`` rectangles within, up to a quarter of an axis long."""
     cells = np.full((size, size), _EMPTY)
     cells[[0, -1]] = cells[:, [0, -1]] = _WALL
     for _ in range(number):
@@ -146,24 +146,24 @@ _WALLS: Mapping[str, tuple[Callable[[int, np.random.Generator], np.ndarray], int
 
 @ENV_REGISTRY.register("maze")
 class Maze(BaseEnv):
-    """Walk from a random cell of a maze to another one, its goal.
+    """Walk from a random cell of a maze to its goal.
 
     The observation is int64 ``(size, size, 3)`` with planes of walls, goal and agent, or float32 ``(3 * size * size,)``
     with ``flat_obs``, or with ``pixels`` an image of these planes as colours, uint8 ``(3, pixels, pixels)``. The four
-    actions are down, right, up and left; walls stop. The reward is 1 at the goal, which ends the episode, else 0. After
-    ``max_step`` steps the episode is truncated.
+    actions are down, right, up and left; walls block moves. The reward is 1 at the goal, which ends the episode, else
+    0. The episode is truncated after ``max_step`` steps.
 
-    With ``dynamic_seed=False`` every episode is in the maze of the seed, with it each in another one.
+    With ``dynamic_seed=False`` every episode uses the maze of the seed, otherwise each one a different maze.
 
     Args:
-        cfg: ``size`` (cells along an axis with the walls around, 16 by default), ``flat_obs`` (False by default),
-            ``pixels`` (side of the image; None, the default, for none), ``max_step`` (100 by default) and
-            ``wall_type``: ``'tunnel'`` (the default; 2 wide, with circles), ``'tree'`` (tunnels 1 wide, one way between
-            any two cells), ``'none'`` (walls around only), or ``'blocks:<n>'`` (n blocks, which may cut the goal off).
+        cfg: ``size`` (cells along an axis including the outer walls, default 16), ``flat_obs`` (default False),
+            ``pixels`` (side of the image; default None: no image), ``max_step`` (default 100) and ``wall_type``:
+            ``'tunnel'`` (the default; width 2, with loops), ``'tree'`` (width 1, a unique path between any two cells),
+            ``'none'`` (outer walls only), or ``'blocks:<n>'`` (n blocks, which may make the goal unreachable).
 
     Raises:
-        ValueError: ``wall_type`` is unknown, ``size`` is too small for it (tunnels need 7, trees 5, others 4), or
-            ``max_step`` is below 1, or ``pixels`` below ``size``.
+        ValueError: ``wall_type`` is unknown, ``size`` is too small for it (tunnels need 7, trees 5, others 4),
+            ``max_step`` is below 1, or ``pixels`` is below ``size``.
     """
 
     def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
@@ -198,7 +198,7 @@ class Maze(BaseEnv):
 
     @property
     def size(self) -> int:
-        """Cells along an axis, with the walls around."""
+        """Cells along an axis, including the outer walls."""
         return self._size
 
     @property
@@ -218,17 +218,17 @@ class Maze(BaseEnv):
 
     @property
     def nav_map(self) -> list[list[str]]:
-        """``[size][size]``: ``'x'`` for a wall, ``' '`` for a free cell, ``'T'`` for the goal, ``'S'`` where the
-        episode began.
+        """Map ``[size][size]``: ``'x'`` is a wall, ``' '`` a free cell, ``'T'`` the goal, ``'S'`` the start of the
+        episode.
         """
         return [[_SIGNS[cell] for cell in row] for row in self._cells.tolist()]
 
     def get_maze_map(self) -> np.ndarray:
-        """Walls and goal, int64 ``[size, size, 2]``: the planes of an observation but that of the agent."""
+        """Return walls and goal, int64 ``[size, size, 2]``: the planes of an observation without that of the agent."""
         return np.stack([self._cells == _WALL, self._cells == _TARGET], axis=-1).astype(np.int64)
 
     def process_states(self, observations: Sequence[int], maze_maps: np.ndarray) -> np.ndarray:
-        """The observation int64 ``[size, size, 3]`` of an agent at ``observations``, its row and column."""
+        """Return the observation, int64 ``[size, size, 3]``, of an agent at ``observations``, its row and column."""
         agent = np.zeros((*maze_maps.shape[:2], 1), dtype=np.int64)
         agent[tuple(observations)] = 1
         return np.concatenate([maze_maps, agent], axis=-1)
@@ -239,7 +239,7 @@ class Maze(BaseEnv):
         self._rng = np.random.default_rng(seed)
 
     def reset(self, **kwargs: Any) -> Obs:
-        """Make the maze; returns the first observation."""
+        """Generate the maze and return the first observation."""
         if self._seed is not None and not self._dynamic_seed:
             self._rng = np.random.default_rng(self._seed)
         self._cells = _generated(self._size, self._rng, self._wall_type)
@@ -248,7 +248,7 @@ class Maze(BaseEnv):
         return self._obs()
 
     def random_start(self) -> np.ndarray:
-        """Put the agent on a random free cell; returns the observation there."""
+        """Place the agent on a random free cell; return the observation there."""
         free = np.argwhere((self._cells != _WALL) & (self._cells != _TARGET))
         row, column = self._rng.choice(free).tolist()
         self._cell = row, column
@@ -259,10 +259,10 @@ class Maze(BaseEnv):
         return row, column
 
     def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
-        """Go one cell, where there is no wall.
+        """Move one cell, unless there is a wall.
 
         Raises:
-            ValueError: there is no such action.
+            ValueError: The action does not exist.
         """
         move = int(np.asarray(action).reshape(()))
         if not 0 <= move < len(_MOVES):
@@ -289,11 +289,11 @@ class Maze(BaseEnv):
         return planes.reshape(-1).astype(np.float32) if self._flat else planes
 
     def random_action(self) -> np.ndarray:
-        """A random action, int64 ``(1,)``."""
+        """Return a random action, int64 ``(1,)``."""
         return self._rng.integers(len(_MOVES), size=1)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; the env holds no resources."""
 
     def __repr__(self) -> str:
         return f"Maze({self._size} x {self._size}, {self._max_step} steps)"

@@ -1,4 +1,4 @@
-"""MiniGrid (extra ``minigrid``), with its observation as one vector."""
+"""MiniGrid (extra ``minigrid``) with vector observations."""
 
 from functools import partial
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from ding.utils import ENV_REGISTRY, require_extra
 
 
 class _StepLimit(AnyWrapper):
-    """Truncates after ``max_step`` steps, instead of the env's own limit; infos have ``current_step``, ``max_step``."""
+    """Truncates after ``max_step`` steps, instead of the env's limit; infos have ``current_step`` and ``max_step``."""
 
     def __init__(self, env: AnyEnv, max_step: int) -> None:
         super().__init__(env)
@@ -32,7 +32,7 @@ class _StepLimit(AnyWrapper):
 
 
 class _MoveBonus(AnyWrapper):
-    """Adds by how much the way to the lower right corner has shrunk, as a part of the diagonal of the grid."""
+    """Rewards the decrease of the distance to the lower right corner, as a fraction of the grid's diagonal."""
 
     def step(self, action: object) -> Step:
         before = self._way()
@@ -48,23 +48,23 @@ class _MoveBonus(AnyWrapper):
 
 @ENV_REGISTRY.register("minigrid")
 class MiniGridEnv(ZooEnv):
-    """A grid with a task in words: seven actions, and a reward below 1 at the end, less for later success.
+    """Grid with a task described in words: seven actions, and a final reward below 1 that decreases with time.
 
-    The observation is float32, the cells in view, row by row (type, colour, state), and then the letters of the task,
-    one-hot, see :class:`FlatObsWrapper`: ``(2835,)`` for a view of 7 x 7. With ``flat_obs: False`` it is MiniGrid's
-    dict. Ids are those of MiniGrid (``MiniGrid-...``); the envs that DI-engine adds to them (``AKTDT``) are not built.
+    The observation is float32: the cells in view, row by row (type, colour, state), followed by the letters of the
+    task, one-hot, see :class:`FlatObsWrapper`: ``(2835,)`` for a 7 x 7 view. With ``flat_obs: False`` it is MiniGrid's
+    dict. Ids are those of MiniGrid (``MiniGrid-...``); DI-engine's additional envs (``AKTDT``) are not supported.
     """
 
     config: ClassVar[dict[str, Any]] = {
         "env_id": "MiniGrid-KeyCorridorS3R3-v0",
         "flat_obs": True,
-        # The whole grid instead of what the agent sees.
+        # Observe the whole grid instead of the agent's view.
         "full_obs": False,
-        # 20 bits per cell instead of three numbers.
+        # Encode cells in 20 bits instead of three numbers.
         "onehot_obs": False,
         # Add a reward for moves towards the lower right corner, where most grids have their goal.
         "move_bonus": False,
-        # Steps after which an episode is truncated, instead of the limit of the env.
+        # Steps after which an episode is truncated, instead of the env's limit.
         "max_step": None,
         "obs_plus_prev_action_reward": False,
     }

@@ -1,4 +1,4 @@
-"""Robots of MuJoCo (extra ``mujoco``)."""
+"""MuJoCo robots (extra ``mujoco``)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,9 +19,8 @@ from ding.utils import ENV_REGISTRY, did_you_mean
 class MujocoEnv(ZooEnv):
     """Hopper, HalfCheetah, Walker2d, Ant and others: float32 observations, actions within the bounds of the env.
 
-    The ids of gymnasium's ``-v4`` and ``-v5``; ``-v2`` and ``-v3`` give version 5, of which Ant has 105 observations
-    instead of 111 and Humanoid 348 instead of 376. ``eval_episode_return`` sums the rewards of the env, whatever is
-    done to them afterwards.
+    Ids are Gymnasium's ``-v4`` and ``-v5``; ``-v2`` and ``-v3`` map to version 5, in which Ant has 105 observations
+    instead of 111 and Humanoid 348 instead of 376. ``eval_episode_return`` sums the original rewards of the env.
     """
 
     config: ClassVar[dict[str, Any]] = {
@@ -29,12 +28,12 @@ class MujocoEnv(ZooEnv):
         # Clip actions to [-1, 1] first; `act_scale` does that and maps them to the bounds of the env.
         "action_clip": False,
         "act_scale": None,
-        # Above 1: pay the rewards of so many steps at once.
+        # Above 1: pay the sum of the rewards every so many steps.
         "delay_reward_step": 0,
         "norm_obs": {"use_norm": False},
-        # Of collector envs only: an evaluator reports rewards as they are.
+        # Only in collector envs: an evaluator reports the original rewards.
         "norm_reward": {"use_norm": False, "reward_discount": 0.99},
-        # Equally spaced values of each dimension, chosen by one int each.
+        # Number of equally spaced values per dimension, each selected by one int.
         "action_bins_per_branch": None,
         "replay_path": None,
     }
@@ -60,13 +59,13 @@ class MujocoEnv(ZooEnv):
 
 @ENV_REGISTRY.register("mbmujoco")
 class MBMujocoEnv(MujocoEnv):
-    """``mujoco`` for world models, which ask it where episodes end."""
+    """``mujoco`` for world models, which need its termination condition."""
 
     def termination_fn(self, next_obs: torch.Tensor) -> torch.Tensor:
         """Return whether an episode ends in each of the states ``[N, O]``: bool ``[N]``.
 
         Raises:
-            KeyError: it is not known of ``env_id`` where its episodes end.
+            KeyError: The termination condition of ``env_id`` is unknown.
         """
         env_id = str(self._own_cfg.env_id)
         robot = "walker_" if env_id.startswith("walker_") else env_id.rpartition("-v")[0]
@@ -95,7 +94,7 @@ def _between(low: float, high: float) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda obs: (obs[:, 0] >= low) & (obs[:, 0] <= high)
 
 
-# Robot -> whether its episode lasts in each of the states `[N, O]`.
+# Robot -> function that returns whether an episode continues in each of the states `[N, O]`.
 _HEALTHY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "HalfCheetah": lambda obs: torch.ones_like(obs[:, 0], dtype=torch.bool),
     "Hopper": _hopper,

@@ -14,7 +14,7 @@ class PendulumEnv(ZooEnv):
     """Pendulum-v1: float32 ``(3,)``, a torque, a reward in [-16.27, 0], and a time limit of 200 steps.
 
     The torque is float32 ``(1,)`` in [-2, 2], or in [-1, 1] with ``act_scale``. With ``continuous: False`` it is one of
-    11 actions, from -2 to 2 in equal steps, with ``act_scale`` or without it.
+    11 equally spaced values from -2 to 2, regardless of ``act_scale``.
     """
 
     config: ClassVar[dict[str, Any]] = {
@@ -30,7 +30,7 @@ class PendulumEnv(ZooEnv):
 
 @ENV_REGISTRY.register("mbpendulum")
 class MBPendulumEnv(PendulumEnv):
-    """``pendulum`` for world models, which ask it where episodes end."""
+    """``pendulum`` for world models, which need its termination condition."""
 
     def termination_fn(self, next_obs: torch.Tensor) -> torch.Tensor:
         """Return False, bool ``[N]``, for all states ``[N, 3]``: only the time limit ends an episode."""

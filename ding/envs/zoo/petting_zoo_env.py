@@ -1,4 +1,4 @@
-"""Envs of several agents by PettingZoo (extra ``pettingzoo``), as one env with one reward."""
+"""Multi-agent envs of PettingZoo (extra ``pettingzoo``), as one env with a shared reward."""
 
 import importlib
 import pkgutil
@@ -19,38 +19,37 @@ from ding.envs.env.actions import ActionMapping
 from ding.envs.env.base_env import BaseEnv, EnvConfigError
 from ding.utils import ENV_REGISTRY, deep_merge_dicts, did_you_mean, require_extra
 
-# Where families lie that have left PettingZoo.
+# New locations of families that have left PettingZoo.
 _FAMILIES = {"mpe": "mpe2"}
 _SPREAD = "simple_spread"
 
 
 @ENV_REGISTRY.register("petting_zoo")
 class PettingZooEnv(BaseEnv):
-    """A PettingZoo env by ``env_family`` and ``env_id``, of the parallel or (through PettingZoo's conversion) the AEC
-    API, whose agents see and do things of one shape.
+    """PettingZoo env by ``env_family`` and ``env_id``, of the parallel API or (converted by PettingZoo) the AEC API.
 
-    An id with another version number gives the newest version. Observations are float32 arrays, of A agents:
+    All agents must have the same observation and action shapes. An id with another version number yields the newest
+    version. Observations are float32 arrays for A agents:
 
-    * ``agent_state`` ``(A, ...)``; with ``agent_obs_only`` that array alone, without a dict around it;
-    * ``global_state`` ``(G,)``: the env's ``state()``, else the observations of all agents; with
-      ``agent_specific_global_state`` ``(A, O + G)``, each agent's own observation before it;
-    * ``action_mask`` ``(A, actions)``: what an agent's observation or info names, else ones; discrete actions only;
-    * ``agent_mask`` ``(A,)``: 0 for an agent that has ended; it sees zeros, and its actions have no effect.
+    * ``agent_state`` ``(A, ...)``; with ``agent_obs_only`` this array alone, without a dict;
+    * ``global_state`` ``(G,)``: the env's ``state()``, or else the observations of all agents; with
+      ``agent_specific_global_state`` ``(A, O + G)``, preceded by each agent's own observation;
+    * ``action_mask`` ``(A, actions)``: from an agent's observation or info, else ones; discrete actions only;
+    * ``agent_mask`` ``(A,)``: 0 for an agent that has ended; it observes zeros, and its actions have no effect.
 
-    ``simple_spread`` has the forms of DI-engine: ``global_state`` ``(4N + 2L + 2N(N - 1),)`` is relative to the
-    first agent, ``agent_alone_state`` ``(A, 4 + 2L + 2(N - 1))`` leaves the positions of the others out and
-    ``agent_alone_padding_state`` has zeros there; and the rewards of an agent are the sum of the local and the global
-    one.
+    ``simple_spread`` has DI-engine's forms: ``global_state`` ``(4N + 2L + 2N(N - 1),)`` is relative to the first agent,
+    ``agent_alone_state`` ``(A, 4 + 2L + 2(N - 1))`` omits the positions of the others and ``agent_alone_padding_state``
+    has zeros there; and the reward of an agent is the sum of the local and the global one.
 
-    The reward, float32 ``(1,)``, is the sum over the agents. An episode is done when all agents are, and truncated if
+    The reward, float32 ``(1,)``, is the sum over the agents. An episode is done when all agents are; it is truncated if
     no agent has terminated, or after ``max_cycles`` steps. Actions are int64 ``(A,)`` or float32 ``(A, D)``, the latter
     in [-1, 1] with ``act_scale``.
 
     Args:
-        cfg: the keys of :attr:`config`; ``env_kwargs`` reach the PettingZoo env.
+        cfg: Keys of :attr:`config`; ``env_kwargs`` are passed to the PettingZoo env.
 
     Raises:
-        EnvConfigError: an unknown family or id, a wrong ``n_landmark``, or agents that differ in shape.
+        EnvConfigError: The family or id is unknown, ``n_landmark`` is wrong, or the agents differ in shape.
     """
 
     config: ClassVar[dict[str, Any]] = {
@@ -97,7 +96,7 @@ class PettingZooEnv(BaseEnv):
         return gymnasium.spaces.Box(low, high, (count, *space.shape), np.float32)
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seed the env: with ``dynamic_seed`` every episode is another one, else every episode starts from ``seed``."""
+        """Seed the env: with ``dynamic_seed`` the episodes differ, otherwise every episode starts from ``seed``."""
         self._rng = np.random.default_rng(seed)
         self._fixed_seed = None if dynamic_seed else seed
         for agent in self._agents:
@@ -111,7 +110,7 @@ class PettingZooEnv(BaseEnv):
         return self._obs(observations, infos)
 
     def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
-        """One step of all agents that are there."""
+        """Step all present agents."""
         joint = np.asarray(action)
         if joint.shape != self.action_space.shape:
             raise ValueError(
@@ -122,7 +121,7 @@ class PettingZooEnv(BaseEnv):
         }
         observations, rewards, terminated, truncated, infos = self._env.step(actions)
         self._steps += 1
-        # DI-engine's own env adds up what the weighted sum of this one halves.
+        # DI-engine's env adds the rewards, whereas the weighted sum of this one halves them.
         reward = float(sum(rewards.values())) * (2 if self._is_spread else 1)
         self._return += reward
         over = not self._env.agents or all(terminated[a] or truncated[a] for a in terminated)
@@ -160,7 +159,7 @@ class PettingZooEnv(BaseEnv):
         try:
             state = np.asarray(self._env.state(), np.float32)
         except (NotImplementedError, AttributeError):
-            # PettingZoo leaves it to an env whether it has a state.
+            # PettingZoo envs need not have a state.
             state = agent_state
         return state.reshape(-1)
 
@@ -171,7 +170,7 @@ class PettingZooEnv(BaseEnv):
         return np.ones(self._actions.network_shape, np.float32) if mask is None else np.asarray(mask, np.float32)
 
     def random_action(self) -> np.ndarray:
-        """A random action of each agent, in the form of :attr:`action_space`; masks are not looked at."""
+        """Return a random action of each agent, in the form of :attr:`action_space`; masks are ignored."""
         return np.asarray(self.action_space.sample())
 
     def close(self) -> None:
@@ -183,7 +182,7 @@ class PettingZooEnv(BaseEnv):
 
 
 def _make(cfg: EasyDict, name: str, is_spread: bool) -> Any:
-    """The PettingZoo env, in its parallel form."""
+    """Create the PettingZoo env in its parallel form."""
     package_name = _FAMILIES.get(cfg.env_family, f"pettingzoo.{cfg.env_family}")
     require_extra(package_name.partition(".")[0], "pettingzoo")
     try:
@@ -196,7 +195,7 @@ def _make(cfg: EasyDict, name: str, is_spread: bool) -> Any:
         raise EnvConfigError(f"env.env_id: {package_name} has no {cfg.env_id!r}.{did_you_mean(cfg.env_id, known)}")
     newest = max(versions, key=lambda one: int(one.rpartition("_v")[2]))
     with warnings.catch_warnings():
-        # Newer ones have a registry as well; modules are what all versions have.
+        # Newer versions also have a registry; all versions have modules.
         warnings.simplefilter("ignore", DeprecationWarning)
         module = importlib.import_module(f"{package_name}.{cfg.env_id if cfg.env_id in versions else newest}")
     kwargs = dict(cfg.env_kwargs)
@@ -214,15 +213,17 @@ def _make(cfg: EasyDict, name: str, is_spread: bool) -> Any:
 
 
 def _parts(observation: Any) -> tuple[Any, Any]:
-    """What an agent sees, and the mask of its actions, if its observation (or space) has one."""
+    """Return an agent's observation, and its action mask if the observation (or space) has one."""
     if isinstance(observation, Mapping | gymnasium.spaces.Dict):
         return observation["observation"], observation["action_mask"]
     return observation, None
 
 
 def _spread_forms(agent_state: np.ndarray) -> dict[str, np.ndarray]:
-    """The further observations of ``simple_spread`` from those of the agents ``(N, 4 + 2L + 4(N - 1))``: own velocity,
-    own position, landmarks, other agents (both relative), what the others say.
+    """Return the additional observations of ``simple_spread``.
+
+    They are derived from those of the agents ``(N, 4 + 2L + 4(N - 1))``: own velocity, own position, landmarks, other
+    agents (both relative), messages of the others.
     """
     agents = len(agent_state)
     others = 2 * (agents - 1)

@@ -1,3 +1,3 @@
-"""The env under the module name of DI-engine's zoo."""
+"""``simple_spread`` under the module name of DI-engine's zoo."""
 
 from ding.envs.zoo.petting_zoo_env import PettingZooEnv as PettingZooEnv

@@ -1,4 +1,4 @@
-"""A point mass in the plane, which has to pass a disc on one of its two sides."""
+"""Point mass in the plane that must pass a disc on either side."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,15 +24,15 @@ class PointMassEnv(BaseEnv):
 
     The observation is float32 ``(4,)``: position in ``[-1, 1]^2`` and velocity. The action is float32 ``(2,)``, the
     force in ``[-1, 1]^2``; velocities are ``0.7 v + 0.03 action``. The point starts at rest near ``(-0.8, 0)``; the
-    disc is at ``(0, 0)`` with a radius of 0.35, the goal at ``(0.8, 0)`` with one of 0.15. The reward of a step is the
-    way that it came closer to the goal, minus 0.02; 1 more at the goal, and 1 less at the disc, which both end the
-    episode. After ``max_step`` steps the episode is truncated.
+    disc is at ``(0, 0)`` with radius 0.35, the goal at ``(0.8, 0)`` with radius 0.15. The reward of a step is the
+    decrease of the distance to the goal, minus 0.02, plus 1 at the goal and minus 1 at the disc, which both end the
+    episode. The episode is truncated after ``max_step`` steps.
 
-    The fastest ways have a return of about 2. Both sides are as good, and their mean hits the disc: a policy that
+    The fastest paths have a return of about 2. Both sides are equally good, and their mean hits the disc: a policy that
     predicts the mean action of a data set fails.
 
     Args:
-        cfg: ``max_step`` (80 by default).
+        cfg: ``max_step`` (default 80).
 
     Raises:
         ValueError: ``max_step`` is below 1.
@@ -57,7 +57,7 @@ class PointMassEnv(BaseEnv):
         self._rng = np.random.default_rng(seed)
 
     def reset(self, **kwargs: Any) -> Obs:
-        """Put the point to its start; returns the first observation."""
+        """Place the point at its start and return the first observation."""
         if self._seed is not None and not self._dynamic_seed:
             self._rng = np.random.default_rng(self._seed)
         self._position = np.array([-0.8, 0.0]) + self._rng.uniform(-0.05, 0.05, 2)
@@ -66,10 +66,10 @@ class PointMassEnv(BaseEnv):
         return self._obs()
 
     def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
-        """Apply a force for a step.
+        """Apply a force for one step.
 
         Raises:
-            ValueError: the action is not two finite numbers. Those beyond 1 count as 1.
+            ValueError: The action is not two finite numbers. Values beyond 1 are clipped.
         """
         force = np.asarray(action, np.float64).reshape(-1)
         if force.shape != (2,) or not np.isfinite(force).all():
@@ -93,11 +93,11 @@ class PointMassEnv(BaseEnv):
         return np.concatenate([self._position, self._velocity]).astype(np.float32)
 
     def random_action(self) -> np.ndarray:
-        """A random force, float32 ``(2,)``."""
+        """Return a random force, float32 ``(2,)``."""
         return self._rng.uniform(-1, 1, 2).astype(np.float32)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; the env holds no resources."""
 
     def __repr__(self) -> str:
         return f"PointMassEnv({self._max_step} steps)"

@@ -1,4 +1,4 @@
-"""A T-maze: a cue at the begin tells where to turn at the end (Bakker 2001, "RL with long short-term memory")."""
+"""T-maze: an initial cue determines the turn at the end (Bakker 2001, "RL with long short-term memory")."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,15 +21,15 @@ class TMazeEnv(BaseEnv):
 
     The observation is float32 ``(2,)``: the cue, -1 (left) or 1 (right) in the first cell and 0 elsewhere, and 1 at the
     junction, else 0. Actions are 0 (left), 1 (right) and 2 (forward). At the junction a turn ends the episode, with
-    reward 1 to the side of the cue and -1 to the other one. In the corridor a turn leaves the agent where it is, and so
-    does a step forward at the junction, with reward -0.1; a step forward in the corridor has reward 0. After ``4 *
-    (corridor_length + 1)`` steps the episode is truncated.
+    reward 1 for the side of the cue and -1 for the other. A turn in the corridor and a step forward at the junction
+    leave the agent in place, with reward -0.1; a step forward in the corridor has reward 0. The episode is truncated
+    after ``4 * (corridor_length + 1)`` steps.
 
-    The observation at the junction is the same for both cues. A policy that sees the last observation only turns to the
-    right side in half of the episodes, so its mean return is at most 0.
+    The observation at the junction is the same for both cues. A policy that sees only the last observation turns to the
+    correct side in half of the episodes, so its mean return is at most 0.
 
     Args:
-        cfg: ``corridor_length``, steps forward from the cue to the junction, 8 by default.
+        cfg: ``corridor_length``, number of steps from the cue to the junction, default 8.
 
     Raises:
         ValueError: ``corridor_length`` is below 1.
@@ -47,21 +47,21 @@ class TMazeEnv(BaseEnv):
         self._return = 0.0
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seed the sequence of cues; ``dynamic_seed`` has no effect, as one cue for all episodes measures nothing."""
+        """Seed the sequence of cues; ``dynamic_seed`` is ignored, because a single cue would measure nothing."""
         self._rng = np.random.default_rng(seed)
 
     def reset(self, **kwargs: Any) -> Obs:
-        """A new cue; returns the observation of the first cell."""
+        """Sample a new cue and return the observation of the first cell."""
         self._cue = 2 * int(self._rng.integers(2)) - 1
         self._place = self._num_steps = 0
         self._return = 0.0
         return self._obs()
 
     def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
-        """Turn or go forward: ``action`` is an int or an int array with one element.
+        """Turn or move forward: ``action`` is an int or an int array with one element.
 
         Raises:
-            ValueError: there is no such action.
+            ValueError: The action does not exist.
         """
         move = int(np.asarray(action).reshape(()))
         if not 0 <= move <= _FORWARD:
@@ -85,11 +85,11 @@ class TMazeEnv(BaseEnv):
         return np.array([self._cue * (self._place == 0), self._place == self._length], dtype=np.float32)
 
     def random_action(self) -> np.ndarray:
-        """A random action, int64 ``(1,)``."""
+        """Return a random action, int64 ``(1,)``."""
         return self._rng.integers(3, size=1)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; the env holds no resources."""
 
     def __repr__(self) -> str:
         return f"TMazeEnv(corridor_length={self._length})"

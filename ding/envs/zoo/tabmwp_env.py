@@ -1,4 +1,4 @@
-"""TabMWP: choose the examples of a prompt so that a language model solves math word problems about tables (Lu et al.
+"""TabMWP: select the examples of a prompt so that a language model solves math word problems about tables (Lu et al.
 2022, arXiv:2209.14610).
 """
 
@@ -63,39 +63,40 @@ _NO_ANSWERS = (
 
 @ENV_REGISTRY.register("tabmwp")
 class TabMWP(BaseEnv):
-    """Choose ``shot_number`` of the candidates as examples for each problem; the reward is 1 for a right answer of the
-    language model, else -1.
+    """Select ``shot_number`` of the candidates as examples for each problem.
 
-    An observation is ``{'train_sample': a problem, 'candidate_samples': texts}``, all without answers; an action holds
-    numbers of different candidates, int64 ``(shot_number,)``. An episode goes through ``train_number`` problems, and
-    its ``eval_episode_return`` is the share of right answers. The observation after a step is the next problem;
-    ``reference_numerics`` repeats the one that was answered, as DI-engine does.
+    The reward is 1 if the language model answers correctly, else -1.
 
-    ``data_path`` is a folder with ``problems_train.json`` (of the data set TabMWP). With ``enable_replay`` answers come
-    from ``model_in_out_train.txt`` there (``model_in_out_eval.txt`` unless ``seed`` is 0), a dict literal with ``pid``,
-    ``shot_pids`` and ``output`` in each line, whose problems and examples are those of the episodes. DI-engine reads
-    the same files and has the numbers of the problems in its source.
+    An observation is ``{'train_sample': a problem, 'candidate_samples': texts}``, all without answers; an action
+    contains the indices of different candidates, int64 ``(shot_number,)``. An episode consists of ``train_number``
+    problems, and its ``eval_episode_return`` is the fraction of correct answers. The observation after a step is the
+    next problem; ``reference_numerics`` repeats the answered one, as in DI-engine.
 
-    Evaluators have the candidates of the collectors and other problems: as many, or all that ``data_path`` has left; of
-    a replay those of ``model_in_out_eval.txt``, where there is this file. DI-engine's have the same problems as the
-    collectors, as with ``reference_numerics``.
+    ``data_path`` is a folder with ``problems_train.json`` (of the data set TabMWP). With ``enable_replay`` the answers
+    come from ``model_in_out_train.txt`` there (``model_in_out_eval.txt`` unless ``seed`` is 0), whose lines are dict
+    literals with ``pid``, ``shot_pids`` and ``output``; the episodes use their problems and examples. DI-engine reads
+    the same files but has the problem numbers in its source.
+
+    Evaluators have the candidates of the collectors and other problems: the same number, or all that ``data_path`` has
+    left; in a replay those of ``model_in_out_eval.txt``, if that file exists. DI-engine's evaluators have the same
+    problems as its collectors, as with ``reference_numerics``.
 
     ``model_path`` is a folder with a causal language model and its tokenizer for ``transformers`` (extra ``llm``),
-    which continues a prompt by its most likely tokens, ``max_tokens`` (64) at most.
+    which completes a prompt with its most likely tokens, at most ``max_tokens`` (default 64).
 
     Args:
-        cfg: ``answer_fn``, ``model_path`` or ``enable_replay``; ``data_path``, ``cand_number`` (16 by default),
+        cfg: ``answer_fn``, ``model_path`` or ``enable_replay``; ``data_path``, ``cand_number`` (default 16),
             ``train_number`` (80), ``shot_number`` (2), ``prompt_format`` ('TQ-A'), ``option_inds``, ``seed`` (of the
-            choice of problems, 0), ``evaluates`` (whether the problems are those of evaluators; set for their envs).
+            selection of problems, default 0), ``evaluates`` (use the problems of evaluators; set for their envs).
 
     Raises:
-        ValueError: no source of answers, too few problems, or another action.
-        FileNotFoundError: a file is missing in ``data_path``.
+        ValueError: There is no source of answers, there are too few problems, or an action is invalid.
+        FileNotFoundError: A file is missing in ``data_path``.
     """
 
     @staticmethod
     def create_evaluator_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
-        """One config per evaluator env: copies of ``cfg`` without ``evaluator_env_num``, with ``evaluates``."""
+        """Return one config per evaluator env: copies of ``cfg`` without ``evaluator_env_num``, with ``evaluates``."""
         return copy_cfg(cfg, "evaluator_env_num", evaluates=True)
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
@@ -117,20 +118,20 @@ class TabMWP(BaseEnv):
         self.reward_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Nothing: which problems there are hangs on ``env.seed``, as the candidates are the same for all envs."""
+        """Do nothing: the problems depend on ``env.seed``, because all envs share the candidates."""
 
     def reset(self, **kwargs: Any) -> Obs:
-        """Begin with the first problem; returns the observation."""
+        """Start with the first problem and return the observation."""
         if not self._problems:
             self._load()
         self._num_answered, self._num_right = 0, 0
         return self._obs(0)
 
     def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
-        """Ask for the answer with the chosen examples.
+        """Request the answer with the selected examples.
 
         Raises:
-            ValueError: other than ``shot_number`` different numbers of candidates, or an answer that is not recorded.
+            ValueError: The action is not ``shot_number`` different candidates, or the answer is not recorded.
         """
         shots, count = np.asarray(action).reshape(-1).tolist(), len(self._cand_pids)
         if len(shots) != self._cfg.shot_number or len(set(shots)) != len(shots) or not set(shots) <= set(range(count)):
@@ -151,12 +152,12 @@ class TabMWP(BaseEnv):
         return BaseEnvTimestep(obs, np.array([1 if right else -1], dtype=np.float32), done, info)
 
     def get_output(self, pid: str, shot_pids: Sequence[str]) -> str:
-        """Return what the language model writes for a problem with these examples.
+        """Return the language model's output for a problem with these examples.
 
         Raises:
-            ValueError: answers are replayed, and this one is not recorded.
-            FileNotFoundError: there is no folder ``model_path``.
-            MissingExtraError: ``model_path`` needs the extra ``llm``.
+            ValueError: Answers are replayed, and this one is not recorded.
+            FileNotFoundError: The folder ``model_path`` does not exist.
+            MissingExtraError: ``model_path`` requires the extra ``llm``.
         """
         if self._answer_fn is not None or self._cfg.model_path is not None:
             return self._ask(build_prompt(self._problems, shot_pids, pid, self._cfg))
@@ -172,10 +173,10 @@ class TabMWP(BaseEnv):
         return calc_internlm(model, tokenizer, prompt, int(self._cfg.max_tokens))
 
     def parse_all_answers(self) -> None:
-        """Ask for the answers to all problems with each pair of candidates, and record them for ``enable_replay``.
+        """Request the answers to all problems with each pair of candidates, and record them for ``enable_replay``.
 
-        ``sampled_pid.txt`` (candidates, then problems) and ``model_in_out.txt`` go to ``data_path``. Rename the latter
-        to ``model_in_out_train.txt`` or ``model_in_out_eval.txt``.
+        Writes ``sampled_pid.txt`` (candidates, then problems) and ``model_in_out.txt`` to ``data_path``. Rename the
+        latter to ``model_in_out_train.txt`` or ``model_in_out_eval.txt``.
         """
         if not self._problems:
             self._load()
@@ -212,7 +213,7 @@ class TabMWP(BaseEnv):
             self._train_pids = random.Random(self._cfg.seed).sample(others, min(train, len(others)))
 
     def _recorded_part(self, evaluates: bool) -> str:
-        """Which recorded answers are replayed."""
+        """Return which recorded answers are replayed."""
         if self._cfg.seed != 0:
             return "eval"
         if not evaluates:
@@ -256,11 +257,11 @@ class TabMWP(BaseEnv):
         }
 
     def random_action(self) -> np.ndarray:
-        """Different random candidates, int64 ``(shot_number,)``."""
+        """Return different random candidates, int64 ``(shot_number,)``."""
         return np.random.permutation(len(self._cand_pids))[: self._cfg.shot_number]
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing; the env holds no resources."""
 
     def __repr__(self) -> str:
         return f"TabMWP(train_number={self._cfg.train_number}, cand_number={self._cfg.cand_number})"

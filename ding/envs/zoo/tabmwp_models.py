@@ -1,4 +1,4 @@
-"""Language models that answer the prompts of TabMWP: from a local folder, for ``transformers`` (extra ``llm``)."""
+"""Language models that answer the prompts of TabMWP, from a local folder with ``transformers`` (extra ``llm``)."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -17,7 +17,7 @@ except ImportError:
 
 
 class Tokens(Protocol):
-    """What a tokenizer of ``transformers`` returns: a mapping with ``input_ids`` ``[1, S]``."""
+    """Output of a tokenizer of ``transformers``: a mapping with ``input_ids`` ``[1, S]``."""
 
     def __getitem__(self, key: str, /) -> torch.Tensor: ...
 
@@ -27,7 +27,7 @@ class Tokens(Protocol):
 
 
 class Tokenizer(Protocol):
-    """The part of a tokenizer of ``transformers`` that is needed here."""
+    """Interface of a tokenizer of ``transformers``."""
 
     def __call__(self, text: str, *, return_tensors: str) -> Tokens: ...
 
@@ -35,14 +35,14 @@ class Tokenizer(Protocol):
 
 
 class RecurrentOutput(Protocol):
-    """What a recurrent language model returns: logits ``[1, S, V]`` and its state."""
+    """Output of a recurrent language model: logits ``[1, S, V]`` and its state."""
 
     logits: torch.Tensor
     state: list[torch.Tensor]
 
 
 class LanguageModel(Protocol):
-    """The part of a language model of ``transformers`` that is needed here."""
+    """Interface of a language model of ``transformers``."""
 
     device: torch.device
 
@@ -54,12 +54,12 @@ class LanguageModel(Protocol):
 
 
 def sample_logits(out: torch.Tensor, temperature: float = 1.0, top_p: float = 0.8) -> int:
-    """Draw a token among the most likely ones, with NumPy's global generator.
+    """Sample a token among the most likely ones, with NumPy's global generator.
 
     Args:
-        out: logits ``[V]``.
-        temperature: probabilities are taken to the power of its inverse; lower values prefer likely tokens.
-        top_p: only the fewest tokens that together have at least this probability are drawn.
+        out: Logits ``[V]``.
+        temperature: Sampling temperature; lower values prefer likely tokens.
+        top_p: Sample only from the smallest set of tokens with at least this total probability.
     """
     probs = out.detach().double().softmax(-1).cpu().numpy()
     order = np.argsort(-probs, kind="stable")
@@ -73,7 +73,7 @@ def calc_rwkv(
     model: LanguageModel, tokenizer: Tokenizer, prompt: str, max_len: int = 10,
     temperature: float = 1.0, top_p: float = 0.8,
 ) -> str:  # fmt: skip
-    """Return how a recurrent model (RWKV) completes a prompt, in ``max_len`` tokens of :func:`sample_logits`."""
+    """Return ``max_len`` tokens of :func:`sample_logits` with which a recurrent model (RWKV) completes a prompt."""
     tokens, answer = tokenizer(prompt, return_tensors="pt")["input_ids"].to(model.device), []
     state: list[torch.Tensor] | None = None
     for _ in range(max_len):
@@ -86,17 +86,17 @@ def calc_rwkv(
 
 @torch.no_grad()
 def calc_internlm(model: LanguageModel, tokenizer: Tokenizer, prompt: str, max_tokens: int = 64) -> str:
-    """Return how a causal language model completes a prompt with its most likely tokens, at most ``max_tokens``."""
+    """Return the most likely completion of a prompt by a causal language model, with at most ``max_tokens`` tokens."""
     tokens = tokenizer(prompt, return_tensors="pt").to(model.device)
     output = model.generate(**tokens, max_new_tokens=max_tokens, do_sample=False)
     return tokenizer.decode(output[0, tokens["input_ids"].shape[1] :], skip_special_tokens=True)
 
 
 def get_gpt3_output(prompt: str, args: object) -> NoReturn:
-    """Refuse to ask the paid service of DI-engine's engine ``text-davinci-002``.
+    """Raise an error instead of calling the paid service of DI-engine's engine ``text-davinci-002``.
 
     Raises:
-        NotImplementedError: always.
+        NotImplementedError: Always.
     """
     raise NotImplementedError(
         "text-davinci-002 was a paid service, which has ended and is not called here; set env.answer_fn (a function "
@@ -106,13 +106,13 @@ def get_gpt3_output(prompt: str, args: object) -> NoReturn:
 
 @cache
 def load_language_model(folder: str) -> tuple[LanguageModel, Tokenizer]:
-    """Return the causal language model of a folder, in evaluation mode, and its tokenizer.
+    """Load the causal language model of a folder, in evaluation mode, and its tokenizer.
 
     All envs of a process share them. Nothing is downloaded.
 
     Raises:
         MissingExtraError: ``transformers`` is not installed.
-        FileNotFoundError: there is no such folder.
+        FileNotFoundError: The folder does not exist.
     """
     if transformers is None:
         raise MissingExtraError(f"env.model_path needs 'transformers'; install it with: {install_line('llm')}")

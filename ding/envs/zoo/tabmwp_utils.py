@@ -1,5 +1,5 @@
-"""Texts of TabMWP, math word problems about tables (Lu et al. 2022, arXiv:2209.14610): prompts, and answers in what a
-language model writes.
+"""Texts of TabMWP, math word problems about tables (Lu et al. 2022, arXiv:2209.14610): prompts, and extraction of
+answers from the output of a language model.
 
 A problem is a dict with ``table``, ``table_title`` (or None), ``question``, ``unit`` (or None), ``choices`` (texts, or
 None), ``answer`` and ``solution``.
@@ -20,9 +20,9 @@ from ding.utils.names import check_choice
 Problem = Mapping[str, Any]
 
 _ANSWER_OF_TEXT = re.compile(r"the answer is\s*(.+)", re.IGNORECASE)
-# A number that is no part of a time of day.
+# A number that is not part of a time of day.
 _NUMBER = r"(?<![\d:])\$?-?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\d:])"
-# Where a number stands that is meant as the answer, the surest place first.
+# Patterns of the answer's position, the most reliable first.
 _NUMBER_PLACES = (
     re.compile(rf" = \s*({_NUMBER})"),
     re.compile(rf"\b(?:is|be|are|was|were)\s+({_NUMBER})"),
@@ -34,20 +34,20 @@ _OUTPUTS = ("A", "S", "AS", "SA")
 
 
 class PromptArgs(Protocol):
-    """What :func:`build_prompt` reads of a config: the form of an example, and the letters of options."""
+    """Config fields of :func:`build_prompt`: the form of an example, and the letters of options."""
 
     prompt_format: str
     option_inds: Sequence[str]
 
 
 def get_table_text(problem: Problem) -> str:
-    """Return the table, below its title if it has one."""
+    """Return the table, preceded by its title if it has one."""
     title = problem.get("table_title")
     return f"[TITLE]: {title}\n{problem['table']}" if title else str(problem["table"])
 
 
 def get_question_text(problem: Problem, option_inds: Sequence[str]) -> str:
-    """Return the question, with its unit and its options."""
+    """Return the question with its unit and its options."""
     text = str(problem["question"])
     if problem.get("unit"):
         text += f" (Unit: {problem['unit']})"
@@ -58,12 +58,12 @@ def get_question_text(problem: Problem, option_inds: Sequence[str]) -> str:
 
 
 def get_answer(problem: Problem) -> str:
-    """Return the right answer."""
+    """Return the correct answer."""
     return str(problem["answer"])
 
 
 def get_solution_text(problem: Problem) -> str:
-    """Return the solution in one line: its line breaks become a backslash and an n."""
+    """Return the solution in one line, with line breaks as a backslash and an n."""
     return str(problem["solution"]).replace("\n", "\\n")
 
 
@@ -73,12 +73,12 @@ def create_one_example(
     """Return one example of a prompt.
 
     Args:
-        format: letters of the input, ``-``, letters of the output, such as ``TQ-SA``: T the table, Q the question, S
-            the solution, A the answer.
-        test_example: leave the answer open.
+        format: Letters of the input, ``-``, letters of the output, e.g. ``TQ-SA``: T the table, Q the question, S the
+            solution, A the answer.
+        test_example: Omit the answer.
 
     Raises:
-        ValueError: an unknown form.
+        ValueError: The form is unknown.
     """
     inputs, _, output = format.partition("-")
     if not inputs or not set(inputs) <= set(_PARTS):
@@ -97,10 +97,10 @@ def create_one_example(
 
 
 def build_prompt(problems: Mapping[str, Problem], shot_pids: Sequence[str], test_pid: str, args: PromptArgs) -> str:
-    """Return the prompt of a problem: the examples with their answers, then the problem without.
+    """Return the prompt of a problem: the examples with their answers, then the problem without its answer.
 
     Raises:
-        AssertionError: the problem is one of the examples.
+        AssertionError: The problem is one of the examples.
     """
     if test_pid in shot_pids:
         raise AssertionError(f"problem {test_pid} is one of the examples {list(shot_pids)} of its own prompt")
@@ -117,15 +117,15 @@ def build_prompt(problems: Mapping[str, Problem], shot_pids: Sequence[str], test
 
 
 def extract_prediction(output: str, options: Sequence[str] | None, option_inds: Sequence[str]) -> str:
-    """Return the answer in the first line of what a language model wrote.
+    """Return the answer in the first line of a language model's output.
 
     Args:
-        options: the choices of the problem, of which one is returned; None or none for a free answer.
-        option_inds: the letters of the options.
+        options: Choices of the problem, one of which is returned; None or empty for a free answer.
+        option_inds: Letters of the options.
     """
     text = output.strip().split("\n")[0].strip()
     text = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"\1/\2", text)
-    # The right-hand side of an equation counts.
+    # Use the right-hand side of an equation.
     text = text.partition("=")[2].strip() if "=" in text else text
     if options:
         return _option(text, options, option_inds)
@@ -144,7 +144,7 @@ def _option(text: str, options: Sequence[str], letters: Sequence[str]) -> str:
     for pattern in (
         rf"(?i)^\(?([{known}])\)?[.]?$",
         rf"(?i)\(([{known}])\)",
-        # Behind or before other words a small letter may be one of them.
+        # Next to other words a lower-case letter may be a word itself.
         rf"^([{known}])[.:) ]",
         rf"(?i:answer is) ([{known}])\b",
     ):
@@ -165,7 +165,7 @@ def _without_stop(text: str) -> str:
 
 
 def score_string_similarity(str1: str, str2: str) -> float:
-    """Return how alike two texts are: 2 if they are the same, else the shared words over those of the longer one."""
+    """Return the similarity of two strings: 2 if equal, else the number of shared words over that of the longer one."""
     if str1 == str2:
         return 2.0
     if " " not in str1 and " " not in str2:
@@ -175,9 +175,7 @@ def score_string_similarity(str1: str, str2: str) -> float:
 
 
 def normalize_answer(text: str, unit: str | None) -> str:
-    """Return an answer in the form in which answers are compared: numbers rounded to three digits, without unit,
-    currency and trailing zeros.
-    """
+    """Normalise an answer for comparison: numbers rounded to three digits, without unit, currency and trailing zeros."""
     text = re.sub(r"^\s*\$\s*", "", text.strip())
     text = re.sub(r"[,./]\s*$", "", text).strip()
     plain = text.replace(",", "")

@@ -1,4 +1,4 @@
-"""Taxi, with its state as one-hot parts."""
+"""Taxi with one-hot parts of its state."""
 
 from typing import Any, ClassVar
 
@@ -24,10 +24,10 @@ class _OneHotParts(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 @ENV_REGISTRY.register("taxi")
 class TaxiEnv(ZooEnv):
-    """Taxi: one-hot cell, passenger and destination, float32 ``(34,)``, six actions.
+    """Taxi: one-hot cell, passenger and destination, float32 ``(34,)``, and six actions.
 
-    The reward is -1 per step, 20 for the right drop, and -10 for a wrong one or a wrong pick-up. ``Taxi-v3`` gives the
-    newest version that gymnasium has.
+    The reward is -1 per step, 20 for the correct drop-off, and -10 for an illegal pick-up or drop-off. ``Taxi-v3``
+    yields the newest version of Gymnasium.
     """
 
     config: ClassVar[dict[str, Any]] = {"env_id": "Taxi-v3", "max_episode_steps": 200}

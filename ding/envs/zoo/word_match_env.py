@@ -1,4 +1,4 @@
-"""A toy text task for policies that choose the examples of a prompt: find examples about the subject of a question."""
+"""Toy text task for policies that select prompt examples: find examples about the subject of a question."""
 
 import string
 from collections.abc import Mapping
@@ -18,21 +18,22 @@ NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine")
 _QUESTIONS = ("how many {subject} are in {number} boxes", "{number} friends share some {subject}")
 _EXAMPLES = ("{number} {subject} and one more", "a shop sells {number} {subject}")
 _FIXED = {word for text in _QUESTIONS + _EXAMPLES for word in text.split() if "{" not in word}
-#: The words of all texts, for a tokenizer.
+#: Words of all texts, for a tokenizer.
 WORDS = tuple(sorted({*_FIXED, *SUBJECTS, *NUMBERS}))
 
 
 @ENV_REGISTRY.register("word_match")
 class WordMatchEnv(BaseEnv):
-    """Choose ``shot_number`` of the candidates for each question; the reward is the share of them with its subject.
+    """Select ``shot_number`` of the candidates for each question; the reward is the fraction with the question's
+    subject.
 
-    An observation is ``{'train_sample': a question, 'candidate_samples': texts}``, as policies ``prompt_pg`` and
-    ``prompt_awr`` take it, an action int64 ``(shot_number,)``, the numbers of different candidates. There are two
-    candidates for each of 8 subjects, in the same order for all questions and envs. The best return is the number of
-    questions of an episode; that of random choices an eighth of it.
+    An observation is ``{'train_sample': a question, 'candidate_samples': texts}``, the input of the policies
+    ``prompt_pg`` and ``prompt_awr``; an action is int64 ``(shot_number,)``, the indices of different candidates. There
+    are two candidates for each of 8 subjects, in the same order for all questions and envs. The optimal return is the
+    number of questions of an episode; random choices reach an eighth of it.
 
     Args:
-        cfg: ``shot_number`` (2 by default), ``n_question`` (of an episode, 1).
+        cfg: ``shot_number`` (default 2), ``n_question`` (questions per episode, default 1).
 
     Raises:
         ValueError: ``shot_number`` is neither 1 nor 2, or there are no questions.
@@ -61,19 +62,19 @@ class WordMatchEnv(BaseEnv):
         self.reward_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
 
     def seed(self, seed: int, dynamic_seed: bool = True) -> None:
-        """Seed the questions; ``dynamic_seed`` has no effect."""
+        """Seed the questions; ``dynamic_seed`` is ignored."""
         self._rng = np.random.default_rng(seed)
 
     def reset(self, **kwargs: Any) -> Obs:
-        """Ask the first question; returns the observation."""
+        """Ask the first question and return the observation."""
         self._num_steps, self._return = 0, 0.0
         return self._ask()
 
     def step(self, action: npt.ArrayLike) -> BaseEnvTimestep:  # type: ignore[override]
-        """Count the chosen candidates about the subject, and ask the next question.
+        """Count the selected candidates about the subject, and ask the next question.
 
         Raises:
-            ValueError: the action is not ``shot_number`` different numbers of candidates.
+            ValueError: The action is not ``shot_number`` different candidates.
         """
         chosen = np.asarray(action).reshape(-1).tolist()
         if len(chosen) != self._shots or len(set(chosen)) != self._shots or not set(chosen) <= set(self._all()):
@@ -97,11 +98,11 @@ class WordMatchEnv(BaseEnv):
         return {"train_sample": text, "candidate_samples": list(self._candidates)}
 
     def random_action(self) -> np.ndarray:
-        """Different random candidates, int64 ``(shot_number,)``."""
+        """Return different random candidates, int64 ``(shot_number,)``."""
         return self._rng.permutation(len(self._candidates))[: self._shots]
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing; the env holds no resources."""
 
     def __repr__(self) -> str:
         return f"WordMatchEnv(shot_number={self._shots}, n_question={self._questions})"

@@ -242,7 +242,7 @@ class TimeLimitIsEndWrapper(PlainWrapper):
 
 @ENV_WRAPPER_REGISTRY.register("gym_hybrid_dict_action")
 class GymHybridDictActionWrapper(PlainWrapper):
-    """Take actions ``{'type': 0..2, 'mask': (2,), 'args': (2,)}`` for the gym-hybrid envs, which take ``(type, args)``."""
+    """Take actions ``{'type': 0..2, 'mask': (2,), 'args': (2,)}`` for gym-hybrid envs, which take ``(type, args)``."""
 
     def __init__(self, env: AnyEnv) -> None:
         super().__init__(env)

@@ -175,7 +175,7 @@ def score_string_similarity(str1: str, str2: str) -> float:
 
 
 def normalize_answer(text: str, unit: str | None) -> str:
-    """Normalise an answer for comparison: numbers rounded to three digits, without unit, currency and trailing zeros."""
+    """Normalise an answer for comparison: round numbers to three digits; drop unit, currency and trailing zeros."""
     text = re.sub(r"^\s*\$\s*", "", text.strip())
     text = re.sub(r"[,./]\s*$", "", text).strip()
     plain = text.replace(",", "")

@@ -5,21 +5,24 @@ One *train iteration* corresponds to one log dict returned by ``policy.forward``
 """
 
 import logging
+import math
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import torch
 from easydict import EasyDict
 
 from ding.data import TransitionBatch, is_batched
-from ding.data.roles import LearnMode, Samples, Writer
+from ding.data.roles import LearnMode, Samples, Writer, attribute_of
 from ding.torch_utils import CountVar, auto_checkpoint, build_log_buffer
+from ding.torch_utils.weight_checks import ON_NONFINITE, NonFiniteError
 from ding.utils import LEARNER_REGISTRY, Configurable, build_logger, get_rank, get_world_size
 from ding.utils.data import AsyncDataLoader
+from ding.utils.names import check_choice
 from ding.utils.nested import map_leaves
-from ding.worker.learner.finite_check import FiniteCheck
 from ding.worker.learner.learner_hook import (
     LearnerHook,
     LogShowHook,
@@ -27,6 +30,7 @@ from ding.worker.learner.learner_hook import (
     build_learner_hook_by_cfg,
     save_learner_checkpoint,
 )
+from ding.worker.learner.nonfinite_batches import cause_in, save_batch
 from ding.worker.learner.saving import CheckpointSaver
 from ding.worker.learner.tick_monitor import TickMonitor, get_simple_monitor_type
 
@@ -39,6 +43,8 @@ _SAVE_HOOK_NAME = "save_ckpt_after_run"
 _AVERAGED_ITERS = 10
 # Types of logged values that are not converted.
 _FIXED = frozenset((bool, int, float, str))
+# Maximum number of batches that are saved of skipped updates.
+_SAVED_SKIPS = 3
 
 
 class Loader(Protocol):
@@ -49,6 +55,71 @@ class Loader(Protocol):
 
     def close(self) -> None:
         """Stop loading."""
+
+
+class FiniteCheck:
+    """Checks each update of a policy for NaN and infinity, and keeps the batch for inspection.
+
+    A check costs microseconds and no device synchronisation: the reported losses are numbers already, and on the CPU
+    only one weight tensor is checked, the first of the network, which every non-finite gradient reaches by the chain
+    rule. What both checks miss shows in the loss of the next update, so the previous batch is kept, too.
+
+    Args:
+        policy: Learn mode; its config defines the reaction (``policy.learn.on_nonfinite``), by default ``'raise'``.
+        folder: Folder of the saved batches: ``iteration_<n>.safetensors`` and the batch before it.
+    """
+
+    def __init__(self, policy: LearnMode, folder: str) -> None:
+        found = attribute_of(policy, "cfg")
+        cfg: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+        self._mode = cfg.get("learn", {}).get("on_nonfinite", "raise")
+        check_choice("policy.learn.on_nonfinite", self._mode, ON_NONFINITE)
+        self._folder = folder
+        model = attribute_of(policy, "model")
+        parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+        first = parameters[0] if parameters else None
+        self._probe = first if first is not None and first.device.type == "cpu" and first.is_floating_point() else None
+        self._previous: object = None
+        #: Number of skipped updates with a non-finite loss.
+        self.skipped = 0
+
+    def look(self, logged: Sequence[Mapping[str, Any]], data: object, train_iter: int) -> bool:
+        """Check the logged values of an update; return whether they are finite or the check is disabled.
+
+        Raises:
+            NonFiniteError: They are not finite, and the run must end. The batches are saved.
+        """
+        if self._mode == "ignore":
+            return True
+        bad_losses = [
+            f"{key} is {value}"
+            for values in logged
+            for key, value in values.items()
+            if type(value) is float and not math.isfinite(value) and "loss" in key
+        ]
+        bad_weights = self._probe is not None and not math.isfinite(torch.linalg.vector_norm(self._probe.detach()))
+        if not bad_losses and not bad_weights:
+            self._previous = data
+            return True
+        found = bad_losses[:1]
+        # Skipping an update cannot repair weights that are already non-finite.
+        if self._mode == "skip" and not bad_weights:
+            self.skipped += 1
+            if self.skipped <= _SAVED_SKIPS or self.skipped & (self.skipped - 1) == 0:
+                log.warning(
+                    "train iteration %d: %s; its update is left out (no. %d)", train_iter, found[0], self.skipped
+                )
+            if self.skipped <= _SAVED_SKIPS:
+                save_batch(self._folder, data, train_iter)
+            return False
+        if bad_weights:
+            found.append("the weights are NaN or infinite, as the gradient was")
+        saved = save_batch(self._folder, data, train_iter)
+        save_batch(self._folder, self._previous, train_iter, "_before")
+        raise NonFiniteError(
+            f"train iteration {train_iter}: {' and '.join(found)}; {cause_in(data)}the batch is in {saved}. The "
+            "checkpoints before are good; policy.learn.on_nonfinite='skip' leaves such updates out"
+        )
 
 
 @LEARNER_REGISTRY.register("base")

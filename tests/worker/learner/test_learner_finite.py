@@ -15,7 +15,7 @@ from ding.policy.errors import PolicyConfigError
 from ding.torch_utils.weight_checks import NonFiniteError, nonfinite_entry
 from ding.utils import deep_merge_dicts
 from ding.utils.checkpoint import read_checkpoint, save_checkpoint
-from ding.worker.learner.finite_check import FiniteCheck
+from ding.worker.learner.base_learner import FiniteCheck
 from tests.entry.serial.test_serial_exact_resume import config
 
 

@@ -14,7 +14,7 @@ from ding.framework.context import Context, OfflineRLContext, OnlineRLContext
 from ding.framework.middleware._roles import for_roles
 from ding.framework.task import Role
 from ding.torch_utils import to_device
-from ding.worker.learner.finite_check import FiniteCheck
+from ding.worker.learner.base_learner import FiniteCheck
 
 logger = logging.getLogger(__name__)
 

@@ -46,6 +46,7 @@ from ding.policy.command_mode_policy_instance import IQNCommandModePolicy as IQN
 from ding.policy.command_mode_policy_instance import MADDPGCommandModePolicy as MADDPGCommandModePolicy
 from ding.policy.command_mode_policy_instance import MADQNCommandModePolicy as MADQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import MASACCommandModePolicy as MASACCommandModePolicy
+from ding.policy.command_mode_policy_instance import MATCommandModePolicy as MATCommandModePolicy
 from ding.policy.command_mode_policy_instance import MBSACCommandModePolicy as MBSACCommandModePolicy
 from ding.policy.command_mode_policy_instance import MDQNCommandModePolicy as MDQNCommandModePolicy
 from ding.policy.command_mode_policy_instance import NGUCommandModePolicy as NGUCommandModePolicy
@@ -122,6 +123,7 @@ from ding.policy.iqn import IQNPolicy as IQNPolicy
 from ding.policy.maddpg import MADDPGPolicy as MADDPGPolicy
 from ding.policy.madqn import MADQNPolicy as MADQNPolicy
 from ding.policy.masac import MASACPolicy as MASACPolicy
+from ding.policy.mat import MATPolicy as MATPolicy
 from ding.policy.mbpolicy.dreamer import DREAMERPolicy as DREAMERPolicy
 from ding.policy.mbpolicy.mbsac import MBSACPolicy as MBSACPolicy
 from ding.policy.mbpolicy.mbsac import STEVESACPolicy as STEVESACPolicy

@@ -40,6 +40,7 @@ from ding.policy.iqn import IQNPolicy
 from ding.policy.maddpg import MADDPGPolicy
 from ding.policy.madqn import MADQNPolicy
 from ding.policy.masac import MASACPolicy
+from ding.policy.mat import MATPolicy
 from ding.policy.mbpolicy.dreamer import DREAMERPolicy
 from ding.policy.mbpolicy.mbsac import MBSACPolicy, STEVESACPolicy
 from ding.policy.mdqn import MDQNPolicy
@@ -121,6 +122,7 @@ TWINS: dict[type[CommandModePolicy], dict[str, tuple[str, type[Policy]]]] = {
         "xql_command": ("XQLCommandModePolicy", XQLPolicy),
         "maddpg_command": ("MADDPGCommandModePolicy", MADDPGPolicy),
         "masac_command": ("MASACCommandModePolicy", MASACPolicy),
+        "mat_command": ("MATCommandModePolicy", MATPolicy),
         "happo_command": ("HAPPOCommandModePolicy", HAPPOPolicy),
         "ibc_command": ("IBCCommandModePolicy", IBCPolicy),
         "atoc_command": ("ATOCCommandModePolicy", ATOCPolicy),

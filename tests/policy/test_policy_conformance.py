@@ -36,6 +36,7 @@ from ding.policy import (
     IQNPolicy,
     MADDPGPolicy,
     MASACPolicy,
+    MATPolicy,
     MDQNPolicy,
     NGUPolicy,
     PDQNPolicy,
@@ -109,6 +110,7 @@ TDMPC2 = {
     "plan": {"iterations": 2, "num_samples": 12, "num_elites": 4, "num_policy_trajectories": 3},
     "model": {"latent_size": 16, "hidden_size": 16, "encoder_hidden_size": 16, "num_buckets": 21, "dropout": 0.1},
 }
+SEQUENCE = {"agent_num": 2, "agent_obs_shape": 2, "embed_dim": 8, "head_num": 2}
 SIZES = {"dyn_stoch": STOCH, "dyn_deter": DETER, "dyn_discrete": DISCRETE, "units": 8}
 DREAMER = {"imag_horizon": 3, "collect": {"collect_dyn_sample": False}}
 CASES = {
@@ -209,6 +211,12 @@ CASES = {
     "maddpg": (MADDPGPolicy, {"model": AGENTS, "learn": {"learning_rate_critic": 1e-3}}, {}),
     "masac": (MASACPolicy, {"model": AGENTS}, {}),
     "happo": (HAPPOPolicy, {"agent_num": 2, "model": AGENTS, "learn": {"epoch_per_collect": 2, "batch_size": 7}}, {}),
+    "mat": (MATPolicy, {"model": SEQUENCE, "learn": {"epoch_per_collect": 2, "batch_size": 7}}, {}),
+    "mat-continuous": (
+        MATPolicy,
+        {"action_space": "continuous", "model": {**SEQUENCE, "action_space": "continuous"}},
+        {},
+    ),
     "mappo": (PPOPolicy, {"multi_agent": True, "model": AGENTS, "learn": {"epoch_per_collect": 2}}, {}),
     "sac-logit": (SACPolicy, {"collect": {"collector_logit": True}}, {}),
     "sqil-sac": (SQILSACPolicy, {}, {}),
@@ -442,7 +450,7 @@ def test_networks_of_the_library_take_integers_and_bools(case, monkeypatch):
 
 SETTINGS = (
     *("dqn", "c51", "fqf", "sqn", "r2d2", "ppo", "ppo-lstm", "ppo-offpolicy", "ppo-pg", "pg", "impala", "acer", "a2c"),
-    *("d4pg", "td3", "sac", "discrete-sac", "pdqn", "bc", "maddpg", "masac", "tdmpc2"),
+    *("d4pg", "td3", "sac", "discrete-sac", "pdqn", "bc", "maddpg", "masac", "tdmpc2", "mat"),
 )
 
 
@@ -507,7 +515,7 @@ COMPILED = (
     *("ppo", "ppo-stored-adv", "ppo-continuous", "ppo-hybrid", "ppo-multi-discrete", "a2c", "a2c-continuous"),
     *("r2d2", "r2d3", "sac-simba", "tqc", "redq", "droq", "crossq", "pqn"),
     *("ppo-lstm", "ppo-gru-continuous", "ppo-rpo", "trpo"),
-    *("rlpd", "rebrac", "xql", "cal-ql", "maddpg", "masac", "mappo", "tdmpc2"),
+    *("rlpd", "rebrac", "xql", "cal-ql", "maddpg", "masac", "mappo", "tdmpc2", "mat"),
 )
 
 
@@ -563,7 +571,7 @@ def compiler_cache(tmp_path_factory):
     "case",
     [
         *("dqn", "c51", "qrdqn", "iqn", "r2d2", "ppo", "a2c", "ddpg", "td3", "sac", "discrete-sac", "cql", "td3-bc"),
-        *("tqc", "redq", "droq", "crossq", "sac-simba", "rebrac", "xql", "cal-ql", "maddpg", "masac", "tdmpc2"),
+        *("tqc", "redq", "droq", "crossq", "sac-simba", "rebrac", "xql", "cal-ql", "maddpg", "masac", "tdmpc2", "mat"),
     ],
 )
 def test_20_compiled_updates_give_the_numbers_of_eager_ones_and_the_same_bits_again(case, compiler_cache):

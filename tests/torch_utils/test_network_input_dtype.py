@@ -14,6 +14,8 @@ def test_numbers_get_the_dtype_of_the_first_layer(dtype: torch.dtype) -> None:
     x = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 1]], dtype=dtype)
     assert torch.equal(network(as_input(x, network)), network(x.float()))
     assert as_input(x.bool(), nn.Linear(4, 2).double()).dtype is torch.float64
+    normed = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 2))
+    assert torch.equal(normed(as_input(x, normed)), normed(x.float()))
 
 
 def test_other_networks_get_the_numbers_as_they_are() -> None:

@@ -36,6 +36,7 @@ from ding.model.template.madqn import MADQN as MADQN
 from ding.model.template.maqac import ContinuousMAQAC as ContinuousMAQAC
 from ding.model.template.maqac import DiscreteMAQAC as DiscreteMAQAC
 from ding.model.template.maqac import JointMAQAC as JointMAQAC
+from ding.model.template.mat import MAT as MAT
 from ding.model.template.mavac import MAVAC as MAVAC
 from ding.model.template.ngu import NGU as NGU
 from ding.model.template.pdqn import PDQN as PDQN

@@ -4,14 +4,15 @@ import torch
 from torch import nn
 
 # Layers that take floats of their own dtype only, whatever the numbers are.
-_OF_FLOATS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_OF_FLOATS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.LayerNorm)
 
 
 def as_input(x: torch.Tensor, network: nn.Module) -> torch.Tensor:
     """Return ``x`` in the dtype that ``network`` takes.
 
-    Integers and bools get the dtype of the first layer that has parameters, if that is a linear layer or a convolution
-    of torch, alone or in an ``nn.Sequential``. Floats, and the input of other networks such as an embedding, stay.
+    Integers and bools get the dtype of the first layer that has parameters, if that is a linear layer, a convolution or
+    a layer norm of torch, alone or in an ``nn.Sequential``. Floats, and the input of other networks such as an
+    embedding, stay.
     """
     if x.is_floating_point():
         return x

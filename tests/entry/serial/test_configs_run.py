@@ -35,7 +35,9 @@ NAMES = [f"cartpole_{name}" for name in CARTPOLE]
 OTHERS = ["acrobot_ppo", "maze_ppo_plr", "t_maze_ppo_lstm", "pendulum_bdq", "pendulum_ppo", "duel_ppo_league"]
 BOX2D = ["lunarlander_ppo", "lunarlander_ppo_continuous"]
 PACKAGES = {"lunarlander": "Box2D", "minigrid": "minigrid", "pong": "ale_py"}
-COOPERATIVE = [f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "happo", "madqn", "mappo", "qtran", "wqmix")]
+COOPERATIVE = [
+    f"line_cover_{name}" for name in ("qmix", "collaq", "coma", "happo", "madqn", "mappo", "mat", "qtran", "wqmix")
+]
 
 
 CONTROL = ["pendulum_ddpg", "pendulum_td3", "pendulum_d4pg", "pendulum_sac", "cartpole_discrete_sac", "gym_hybrid_ddpg"]

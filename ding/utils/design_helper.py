@@ -34,7 +34,7 @@ class Configurable:
 
     @classmethod
     def default_config(cls) -> EasyDict:
-        """A fresh copy of the default config, with the key ``cfg_type``. Changing it never changes the class."""
+        """Return a fresh copy of the default config, with the key ``cfg_type``. Changing it never changes the class."""
         cfg = EasyDict(deepcopy(cls.config))
         cfg.cfg_type = cls.__name__ + "Dict"
         return cfg

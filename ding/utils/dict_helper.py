@@ -10,13 +10,13 @@ from ding.utils.nested import dotted, map_nested
 
 
 def convert_easy_dict_to_dict(easy_dict: Mapping[str, Any]) -> dict[str, Any]:
-    """A plain dict, with every ``EasyDict`` inside (also inside lists and tuples) made a plain dict too."""
+    """Return a plain dict, with every ``EasyDict`` inside (also inside lists and tuples) made a plain dict too."""
     entries: dict[str, Any] = map_nested(lambda value: value, easy_dict)
     return entries
 
 
 def deep_merge_dicts(original: Mapping[str, Any] | None, new_dict: Mapping[str, Any] | None) -> Any:
-    """A new dict: ``new_dict`` over ``original``, dict over dict merged recursively, anything else replaced.
+    """Return a new dict: ``new_dict`` over ``original``, dict over dict merged recursively, anything else replaced.
 
     Both are left untouched; ``None`` counts as empty; the result has the type of ``original`` (``EasyDict`` stays one).
     """
@@ -104,7 +104,9 @@ def flatten_dict(data: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any
 
 
 def make_key_as_identifier(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy whose keys are Python identifiers: other characters become ``_``, a leading digit gets one in front."""
+    """Return a copy whose keys are Python identifiers: other characters become ``_``, a leading digit gets one in
+    front.
+    """
 
     def clean(key: str) -> str:
         key = re.sub(r"\W", "_", key)
@@ -114,7 +116,7 @@ def make_key_as_identifier(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remove_illegal_item(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy without the entries whose value is a text (they have no array form)."""
+    """Return a copy without the entries whose value is a text (they have no array form)."""
     return {key: value for key, value in data.items() if not isinstance(value, str)}
 
 

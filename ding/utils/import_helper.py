@@ -80,7 +80,9 @@ def require_extra(module: str, extra: str, least: tuple[int, ...] = ()) -> Modul
 
 
 def install_line(extra: str) -> str:
-    """The command that installs what an extra brings: with the constraints in a checkout, the packages elsewhere."""
+    """Return the command that installs what an extra brings: with the constraints in a checkout, the packages
+    elsewhere.
+    """
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "constraints.txt").is_file():
         folder = checkout if checkout != Path.cwd() else Path()
@@ -114,25 +116,25 @@ def _try_import(module: str) -> ModuleType | None:
 
 
 def try_import_ceph() -> ModuleType | None:
-    """The ``ceph`` client module, or None where it is not installed."""
+    """Return the ``ceph`` client module, or None where it is not installed."""
     return _try_import("ceph")
 
 
 def try_import_mc() -> ModuleType | None:
-    """The ``mc`` (memcached) client module, or None where it is not installed."""
+    """Return the ``mc`` (memcached) client module, or None where it is not installed."""
     return _try_import("mc")
 
 
 def try_import_redis() -> ModuleType | None:
-    """The ``redis`` client module, or None where it is not installed."""
+    """Return the ``redis`` client module, or None where it is not installed."""
     return _try_import("redis")
 
 
 def try_import_rediscluster() -> ModuleType | None:
-    """The ``rediscluster`` client module, or None where it is not installed."""
+    """Return the ``rediscluster`` client module, or None where it is not installed."""
     return _try_import("rediscluster")
 
 
 def try_import_link() -> ModuleType | None:
-    """The ``linklink`` communication module, or None where it is not installed."""
+    """Return the ``linklink`` communication module, or None where it is not installed."""
     return _try_import("linklink")

@@ -98,7 +98,7 @@ class FcntlContext:
 
 
 def get_file_lock(name: str, op: str) -> "FcntlContext":
-    """A lock on ``<name>.lock`` for reading or writing ``name``; both are exclusive.
+    """Return a lock on ``<name>.lock`` for reading or writing ``name``; both are exclusive.
 
     Args:
         op: ``'read'`` or ``'write'``.
@@ -109,5 +109,5 @@ def get_file_lock(name: str, op: str) -> "FcntlContext":
 
 
 def get_rw_file_lock(name: str, op: str) -> "FcntlContext":
-    """The same as ``get_file_lock``."""
+    """Return the same as ``get_file_lock``."""
     return get_file_lock(name, op)

@@ -27,7 +27,7 @@ _lock = threading.Lock()
 
 
 def _grid(rows: Sequence[Sequence[str]], header: bool) -> str:
-    """A table with a frame, columns padded to the same width."""
+    """Return a table with a frame, columns padded to the same width."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     line = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
     parts = [line]
@@ -60,12 +60,12 @@ class TextLogger(logging.Logger):
 
     @staticmethod
     def get_tabulate_vars(variables: Mapping[str, Any]) -> str:
-        """A table of two columns, name and value, with 6 decimals."""
+        """Return a table of two columns, name and value, with 6 decimals."""
         return _grid([("Name", "Value"), *((name, _cell(value)) for name, value in variables.items())], header=True)
 
     @staticmethod
     def get_tabulate_vars_hor(variables: Mapping[str, Any]) -> str:
-        """A table that reads from left to right: a row of names over a row of values, 4 variables per block.
+        """Return a table that reads from left to right: a row of names over a row of values, 4 variables per block.
 
         What is no number stands as ``str`` has it.
         """
@@ -84,7 +84,7 @@ class LoggerFactory:
 
     @classmethod
     def create_logger(cls, path: str, name: str | None = None, level: int = logging.INFO) -> TextLogger:
-        """The logger that writes to ``<path>/<name>_logger.txt``; the folder is made.
+        """Return the logger that writes to ``<path>/<name>_logger.txt``; the folder is made.
 
         The same file gives the same logger for as long as somebody holds it.
         """
@@ -104,7 +104,7 @@ def build_logger(
     need_text: bool = True,
     text_level: int | str = logging.INFO,
 ) -> tuple[TextLogger | None, LazyWriter | None]:
-    """The text logger and the tensorboard writer of one component.
+    """Return the text logger and the tensorboard writer of one component.
 
     Args:
         path: folder of both.
@@ -126,7 +126,7 @@ def build_logger(
 
 
 def _shared(cache: MutableMapping[str, T], path: str, make: Callable[[], T]) -> T:
-    """The object of a file or folder: the one that somebody holds, or a new one."""
+    """Return the object of a file or folder: the one that somebody holds, or a new one."""
     with _lock:
         found = cache.get(path)
         if found is None:
@@ -147,7 +147,7 @@ def init_console(level: int = logging.INFO) -> None:
 
 
 def pretty_print(result: Mapping[str, Any], direct_print: bool = True) -> str:
-    """A nested dict as indented ``key: value`` lines; entries that are None are left out.
+    """Return a nested dict as indented ``key: value`` lines; entries that are None are left out.
 
     Args:
         result: what JSON can hold (raises ``TypeError`` else).

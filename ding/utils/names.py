@@ -9,13 +9,15 @@ _MAX_LISTED = 30
 
 
 def nearest(name: object, candidates: Iterable[object]) -> str | None:
-    """The candidate that reads most like ``name``, or None when none comes close."""
+    """Return the candidate that reads most like ``name``, or None when none comes close."""
     found = difflib.get_close_matches(str(name), [str(candidate) for candidate in candidates], n=1)
     return found[0] if found else None
 
 
 def did_you_mean(name: object, candidates: Iterable[object]) -> str:
-    """The end of an error message about an unknown name, with a leading blank: the nearest name and the known ones."""
+    """Return the end of an error message about an unknown name, with a leading blank: the nearest name and the known
+    ones.
+    """
     known = sorted(str(candidate) for candidate in candidates)
     if not known:
         return " No names are known."
@@ -25,7 +27,7 @@ def did_you_mean(name: object, candidates: Iterable[object]) -> str:
 
 
 def listed(names: Iterable[object]) -> str:
-    """The names in their order, the first of many, for a message."""
+    """Return the names in their order, the first of many, for a message."""
     known = sorted(str(name) for name in names)
     more = f", ... ({len(known)} in all)" if len(known) > _MAX_LISTED else ""
     return f"{', '.join(known[:_MAX_LISTED])}{more}"

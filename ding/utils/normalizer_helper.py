@@ -30,7 +30,7 @@ class Normalizer:
         raise NotImplementedError
 
     def unnormalize(self, x: np.ndarray) -> np.ndarray:
-        """The inverse of ``normalize``."""
+        """Return the inverse of ``normalize``."""
         raise NotImplementedError
 
 
@@ -153,7 +153,7 @@ class DatasetNormalizer:
         return self._of(key).normalize(x)
 
     def unnormalize(self, x: np.ndarray, key: str) -> np.ndarray:
-        """The inverse of ``normalize``."""
+        """Return the inverse of ``normalize``."""
         return self._of(key).unnormalize(x)
 
     def state_dict(self) -> dict[str, Any]:

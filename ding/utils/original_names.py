@@ -167,7 +167,7 @@ def installed_zoo() -> ModuleSpec | None:
 
 
 def _is_of_this_package(zoo: ModuleSpec) -> bool:
-    """Whether a package ``dizoo`` is the one of this distribution, which may be there more than once."""
+    """Return whether a package ``dizoo`` is the one of this distribution, which may be there more than once."""
     return zoo.origin is not None and (Path(zoo.origin).parents[1] / "ding" / "utils" / Path(__file__).name).is_file()
 
 

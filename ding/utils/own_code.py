@@ -100,7 +100,7 @@ def import_in_child(modules: Iterable[OwnModule]) -> None:
 
 
 def is_loaded(module: OwnModule) -> bool:
-    """Whether this process has run the module: by its name, as its main script, or by its path."""
+    """Return whether this process has run the module: by its name, as its main script, or by its path."""
     return loaded(module) is not None
 
 
@@ -219,7 +219,7 @@ def execute(path: Path, module: ModuleType, run: Callable[[ModuleType], object])
 
 
 def _line_in(path: Path, error: BaseException) -> int:
-    """The line of the file at which it was left."""
+    """Return the line of the file at which it was left."""
     lines = [
         number
         for frame, number in traceback.walk_tb(error.__traceback__)

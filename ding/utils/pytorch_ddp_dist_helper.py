@@ -37,17 +37,17 @@ def _is_initialized() -> bool:
 
 
 def get_rank() -> int:
-    """The rank of this process; 0 without a process group."""
+    """Return the rank of this process; 0 without a process group."""
     return dist.get_rank() if _is_initialized() else 0
 
 
 def get_world_size() -> int:
-    """The number of processes; 1 without a process group."""
+    """Return the number of processes; 1 without a process group."""
     return dist.get_world_size() if _is_initialized() else 1
 
 
 def _device() -> torch.device:
-    """The device on which the process group exchanges tensors."""
+    """Return the device on which the process group exchanges tensors."""
     if "nccl" in str(dist.get_backend()):
         return torch.device("cuda", torch.cuda.current_device())
     return torch.device("cpu")
@@ -102,13 +102,13 @@ def synchronize() -> None:
 
 
 def reduce_data(x: N, dst: int) -> N:
-    """The sum over the processes; defined on process ``dst`` only. A tensor is changed in place and returned."""
+    """Return the sum over the processes; defined on process ``dst`` only. A tensor is changed in place and returned."""
     reduced: N = _with_tensor(x, lambda tensor: dist.reduce(tensor, dst))
     return reduced
 
 
 def allreduce_data(x: N, op: str) -> N:
-    """The sum or the mean over the processes, on every process. A tensor is changed in place and returned.
+    """Return the sum or the mean over the processes, on every process. A tensor is changed in place and returned.
 
     Args:
         x: a number (the result is one too) or a tensor.
@@ -272,7 +272,7 @@ def dist_mode(func: F) -> F:
 
 
 def to_ddp_config(cfg: C) -> C:
-    """A copy of a compiled config in which each process has its share, rounded up.
+    """Return a copy of a compiled config in which each process has its share, rounded up.
 
     Divided by the world size: ``policy.batch_size``, ``policy.learn.batch_size``, and ``n_sample`` and ``n_episode`` of
     ``policy.collect``.

@@ -61,7 +61,7 @@ class _Lazy:
         return obj
 
     def names(self, obj: object) -> bool:
-        """Whether ``obj`` is what this entry stands for (by module and qualified name, without importing)."""
+        """Return whether ``obj`` is what this entry stands for (by module and qualified name, without importing)."""
         same_module = getattr(obj, "__module__", None) == self.module
         return same_module and getattr(obj, "__qualname__", None) == self.attribute
 
@@ -81,7 +81,7 @@ class Registry(dict[str, Any]):
 
     @classmethod
     def named(cls, name: str) -> "Registry":
-        """An empty registry whose error messages call it ``name``."""
+        """Return an empty registry whose error messages call it ``name``."""
         registry = cls()
         registry.name = name
         return registry
@@ -155,7 +155,7 @@ class Registry(dict[str, Any]):
         return obj
 
     def get(self, module_name: str, default: object = _MISSING) -> Any:
-        """The registered object. Unlike ``dict.get`` an unknown name without a default is an error.
+        """Return the registered object. Unlike ``dict.get`` an unknown name without a default is an error.
 
         Raises:
             UnknownNameError: the name is not registered (a ``KeyError``).
@@ -165,7 +165,7 @@ class Registry(dict[str, Any]):
         return self[module_name]
 
     def values(self) -> "dict_values[str, Any]":
-        """The objects; lazy ones are imported."""
+        """Return the objects; lazy ones are imported."""
         return {name: self[name] for name in self}.values()
 
     def items(self) -> "dict_items[str, Any]":
@@ -203,7 +203,7 @@ class Registry(dict[str, Any]):
         return name
 
     def class_of(self, cfg: Mapping[str, Any], missing: type[Exception] = KeyError) -> type:
-        """The class that ``cfg["type"]`` names, after importing ``cfg["import_names"]``.
+        """Return the class that ``cfg["type"]`` names, after importing ``cfg["import_names"]``.
 
         Raises:
             KeyError: ``type`` is missing (``missing`` is raised in its place), or it is not registered
@@ -230,14 +230,14 @@ class Registry(dict[str, Any]):
             log.error("%s: %r takes %s%s", self.name, name, getattr(factory, "__name__", factory), signature)
 
     def name_of(self, obj: object) -> str | None:
-        """The first name under which ``obj`` is registered, or None. Imports nothing."""
+        """Return the first name under which ``obj`` is registered, or None. Imports nothing."""
         for name, entry in dict.items(self):
             if entry is obj or (isinstance(entry, _Lazy) and entry.names(obj)):
                 return name
         return None
 
     def query(self) -> Iterable[str]:
-        """The registered names."""
+        """Return the registered names."""
         return self.keys()
 
     def query_details(self, aliases: Iterable[str] | None = None) -> OrderedDict[str, tuple[str, int]]:
@@ -270,7 +270,7 @@ def _caller_site() -> tuple[str, int]:
 
 
 def _is_same_site(one: tuple[str, int] | None, other: tuple[str, int]) -> bool:
-    """Whether two sites are one; a file may be run by its relative path and by its absolute one."""
+    """Return whether two sites are one; a file may be run by its relative path and by its absolute one."""
     if one is None or one[1] != other[1]:
         return False
     return one[0] == other[0] or os.path.abspath(one[0]) == os.path.abspath(other[0])

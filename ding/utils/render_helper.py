@@ -15,13 +15,13 @@ class Rendered(Protocol):
 
 
 def _inner(env: Rendered) -> Rendered:
-    """The gymnasium-like env inside a ding env."""
+    """Return the gymnasium-like env inside a ding env."""
     inner = getattr(env, "_env", None)
     return env if inner is None else inner
 
 
 def render_env(env: Rendered, render_mode: str = "rgb_array") -> np.ndarray:
-    """The current frame of a gymnasium env, uint8 ``[H, W, 3]``.
+    """Return the current frame of a gymnasium env, uint8 ``[H, W, 3]``.
 
     Raises:
         ValueError: the env was made without this render mode, or gave no frame.
@@ -36,7 +36,7 @@ def render_env(env: Rendered, render_mode: str = "rgb_array") -> np.ndarray:
 
 
 def render(env: Rendered, render_mode: str = "rgb_array") -> np.ndarray:
-    """The current frame of a ding env (or a gymnasium env), uint8 ``[H, W, 3]``. Raises like ``render_env``."""
+    """Return the current frame of a ding env (or a gymnasium env), uint8 ``[H, W, 3]``. Raises like ``render_env``."""
     return render_env(_inner(env), render_mode)
 
 

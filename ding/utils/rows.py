@@ -190,5 +190,7 @@ def minibatch_rows(data: Mapping[str, Any], split_size: int, shuffle: bool = Tru
 
 
 def split_fn(data: Any, indices: Sequence[int], start: int, end: int) -> Tree:
-    """The rows ``indices[start:end]`` of columns: a tensor or array, a dict or list of such, or None (stays None)."""
+    """Return the rows ``indices[start:end]`` of columns: a tensor or array, a dict or list of such, or None (stays
+    None).
+    """
     return map_nested(lambda column: None if column is None else column[indices[start:end]], data)

@@ -62,7 +62,7 @@ class RunningMeanStd:
         return self._state[0]
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance, each float64 ``shape``."""
+        """Return the mean and variance, each float64 ``shape``."""
         return self._state[1:]
 
     def _out(self, value: np.ndarray) -> float | torch.Tensor:
@@ -87,7 +87,7 @@ class RunningMeanStd:
 
     @staticmethod
     def new_shape(obs_shape: Any, act_shape: Any, rew_shape: Any) -> tuple[Any, Any, Any]:
-        """The shapes of observations, actions and rewards of an env that keeps such statistics: as they were."""
+        """Return the shapes of observations, actions and rewards of an env that keeps such statistics: as they were."""
         return obs_shape, act_shape, rew_shape
 
     def state_dict(self) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class Scheduler(Configurable):
         return bool(self.cooldown_counter > 0)
 
     def is_better(self, metrics: float) -> bool:
-        """Whether ``metrics`` beats that of the last ``step`` by more than ``threshold``; the first one does."""
+        """Return whether ``metrics`` beats that of the last ``step`` by more than ``threshold``; the first one does."""
         if self.last_metrics is None:
             return True
         if self.optimize_mode == "min":
@@ -116,7 +116,7 @@ class Scheduler(Configurable):
         return param
 
     def update_param(self, param: float) -> float:
-        """The parameter after one change, inside ``change_range``."""
+        """Return the parameter after one change, inside ``change_range``."""
         low, high = self.change_range
         value: float = min(max(_MODES[self.schedule_mode](param, self.factor), low), high)
         return value

@@ -74,7 +74,7 @@ class SegmentTree:
         return float(found) if np.ndim(found) == 0 else found
 
     def reduce(self, start: int = 0, end: int | None = None) -> float:
-        """The operation over the leaves ``[start, end)``; negative ends count from the capacity.
+        """Return the operation over the leaves ``[start, end)``; negative ends count from the capacity.
 
         Raises:
             AssertionError: the range is empty or outside of the tree.
@@ -105,7 +105,7 @@ class SumSegmentTree(SegmentTree):
         super().__init__(capacity, "sum")
 
     def find_prefixsum_idx(self, prefixsum: npt.ArrayLike, trust_caller: bool = True) -> int | np.ndarray:
-        """The smallest leaf whose cumulative sum (itself included) is above ``prefixsum``.
+        """Return the smallest leaf whose cumulative sum (itself included) is above ``prefixsum``.
 
         A leaf that is 0 is never found. A ``prefixsum`` at or above the total finds the last leaf above 0.
 

@@ -23,7 +23,7 @@ _ports_lock = threading.Lock()
 
 
 def get_ip() -> str:
-    """The address of this host, or the loopback address where it has none."""
+    """Return the address of this host, or the loopback address where it has none."""
     try:
         return socket.gethostbyname(socket.gethostname())
     except OSError:
@@ -31,7 +31,7 @@ def get_ip() -> str:
 
 
 def get_pid() -> int:
-    """The id of this process."""
+    """Return the id of this process."""
     return os.getpid()
 
 
@@ -98,12 +98,12 @@ def wait_for_end(pid: int, timeout_s: float) -> None:
 
 
 def get_task_uid() -> str:
-    """A new id, ``<uuid4>_<6 digits of the time>``; only letters, digits, ``-`` and ``_``."""
+    """Return a new id, ``<uuid4>_<6 digits of the time>``; only letters, digits, ``-`` and ``_``."""
     return f"{uuid.uuid4()}_{time.time_ns() // 1000 % 1_000_000:06d}"
 
 
 def find_free_port(host: str = "") -> int:
-    """A TCP port that is free on ``host`` right now; this process is not told the same one again for a while.
+    """Return a TCP port that is free on ``host`` right now; this process is not told the same one again for a while.
 
     Another process may still take it before it is bound. Where that matters, bind port 0 and report what came of it.
     """
@@ -124,7 +124,7 @@ def find_free_port(host: str = "") -> int:
 
 
 def is_port_free(host: str, port: int) -> bool:
-    """Whether nobody listens at a TCP port of this host. True, too, for an address that is none of this host."""
+    """Return whether nobody listens at a TCP port of this host. True, too, for an address that is none of this host."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As a server binds it: a port of which only ended connections are left is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

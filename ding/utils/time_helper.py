@@ -61,7 +61,7 @@ class TimeWrapperTime:
 
     @classmethod
     def end_time(cls) -> float:
-        """Seconds since ``start_time`` of this thread.
+        """Return the seconds since ``start_time`` of this thread.
 
         Raises:
             RuntimeError: no span was begun.
@@ -93,7 +93,7 @@ class TimeWrapperCuda(TimeWrapperTime):
 
 
 def build_time_helper(cfg: EasyDict | None = None, wrapper_type: str | None = None) -> type[TimeWrapperTime]:
-    """The time wrapper ``'time'`` or ``'cuda'``, named by ``wrapper_type`` or ``cfg.common.time_wrapper_type``.
+    """Return the time wrapper ``'time'`` or ``'cuda'``, named by ``wrapper_type`` or ``cfg.common.time_wrapper_type``.
 
     Raises:
         ValueError: neither argument is given.
@@ -140,7 +140,7 @@ def alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
 
 
 def can_limit() -> bool:
-    """Whether :func:`time_limit` has an effect here."""
+    """Return whether :func:`time_limit` has an effect here."""
     return hasattr(signal, "SIGALRM") and threading.current_thread() is threading.main_thread()
 
 

@@ -186,7 +186,7 @@ class ColumnDataset(Dataset[Any]):
         return self.rows_at(index)
 
     def fields_at(self, *names: str) -> dict[str, np.ndarray]:
-        """All rows of these fields, as arrays in memory."""
+        """Return all rows of these fields, as arrays in memory."""
         return {name: np.asarray(self._columns[name][:]) for name in names}
 
     def following_rows(self) -> np.ndarray:
@@ -210,7 +210,7 @@ class ColumnDataset(Dataset[Any]):
         return {name: tuple(column.shape[1:]) for name, column in self._columns.items()}
 
     def rows_at(self, places: Any) -> dict[str, Any]:
-        """The rows of an int64 array of positions as columns ``[B, ...]``, or those of a slice, or one row."""
+        """Return the rows of an int64 array of positions as columns ``[B, ...]``, or those of a slice, or one row."""
         rows = {name: column[places] for name, column in self._columns.items()}
         for name in self._standardised:
             rows[name] = ((rows[name] - self.mean) / self.std).astype(np.float32)
@@ -391,7 +391,7 @@ def _minari_transitions(source: Any) -> Arrays:
 
 
 def _minari_states(space: spaces.Space[Any], observations: Any, count: int) -> np.ndarray:
-    """The ``count`` observations of an episode ``[count, ...]``; those of nested spaces flattened."""
+    """Return the ``count`` observations of an episode ``[count, ...]``; those of nested spaces flattened."""
     if isinstance(space, spaces.Box):
         return np.asarray(observations)
     flat = [spaces.flatten(space, _at(observations, step)) for step in range(count)]

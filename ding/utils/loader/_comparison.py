@@ -29,7 +29,7 @@ def check_chain(items: Sequence[Any]) -> None:
 
 
 def failing_link(items: Sequence[Any]) -> str | None:
-    """The first comparison that does not hold, as text; None where all hold."""
+    """Return the first comparison that does not hold, as text; None where all hold."""
     for left, symbol, right in zip(items[:-1:2], items[1::2], items[2::2], strict=True):
         if not OPERATORS[symbol](left, right):
             return f"{left!r} {symbol} {right!r}"

@@ -32,7 +32,7 @@ class ILoaderClass(ABC):
         return self._load(value)
 
     def check(self, value: object) -> bool:
-        """Whether the value passes: False where loading it raises an ``Exception``."""
+        """Return whether the value passes: False where loading it raises an ``Exception``."""
         try:
             self._load(value)
         except CAPTURE_EXCEPTIONS:
@@ -125,7 +125,7 @@ def _from_tuple(parts: tuple[Any, ...]) -> ILoaderClass:
 
 
 def _exception_function(exception: object) -> Callable[[Any], BaseException]:
-    """The function that returns the exception for a value."""
+    """Return the function that returns the exception for a value."""
     if callable(exception):
         return exception
     if isinstance(exception, BaseException):

@@ -71,7 +71,7 @@ def tuple_(*loaders: object) -> ILoaderClass:
 
 
 def length(min_length: int | None = None, max_length: int | None = None) -> ILoaderClass:
-    """The value, of at least and at most so many items; None for no bound.
+    """Return the value, of at least and at most so many items; None for no bound.
 
     Raises:
         ValueError: the loader: it has fewer, or more.
@@ -89,17 +89,19 @@ def length(min_length: int | None = None, max_length: int | None = None) -> ILoa
 
 
 def length_is(length_: int) -> ILoaderClass:
-    """The value, of exactly so many items; errors as of :func:`length`."""
+    """Return the value, of exactly so many items; errors as of :func:`length`."""
     return length(length_, length_)
 
 
 def contains(content: object) -> ILoaderClass:
-    """The value, which must contain something (else ``ValueError``; ``TypeError`` where it cannot contain anything)."""
+    """Return the value, which must contain something (else ``ValueError``; ``TypeError`` where it cannot contain
+    anything).
+    """
     return method("__contains__") & (lambda v: content in v, lambda v: ValueError(f"{content!r} not found in value"))
 
 
 def cofilter(checker: Callable[[Any], object], type_back: bool = True) -> ILoaderClass:
-    """The items of the value for which a function returns something true.
+    """Return the items of the value for which a function returns something true.
 
     Args:
         checker: the function.
@@ -114,5 +116,5 @@ def cofilter(checker: Callable[[Any], object], type_back: bool = True) -> ILoade
 
 
 def tpselector(*indices: int) -> ILoaderClass:
-    """The items of the value, a tuple, at these indices, as a tuple (``IndexError`` where there is none)."""
+    """Return the items of the value, a tuple, at these indices, as a tuple (``IndexError`` where there is none)."""
     return is_type(tuple) >> (lambda v: tuple(v[index] for index in indices))

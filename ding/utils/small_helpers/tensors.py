@@ -112,7 +112,7 @@ collect_data_episodic = collect_data_rnd
 
 
 def _real_steps(sample: Mapping[str, torch.Tensor | Sequence[bool]]) -> int:
-    """The number of steps before the first one that only fills a sequence up."""
+    """Return the number of steps before the first one that only fills a sequence up."""
     null = torch.as_tensor(sample["null"]).reshape(-1).bool()
     return int(null.int().argmax()) if null.any() else len(null)
 

@@ -26,8 +26,8 @@ def cov(
 
 
 def usable_mask(mask: torch.Tensor) -> torch.Tensor:
-    """A mask of actions ``[..., N]``, 0 where one is forbidden; a row that forbids all, as that of a dead agent, allows
-    all.
+    """Return a mask of actions ``[..., N]``, 0 where one is forbidden; a row that forbids all, as that of a dead agent,
+    allows all.
     """
     return torch.where((mask == 0).all(-1, keepdim=True), torch.ones_like(mask), mask)
 
@@ -38,5 +38,5 @@ def symlog(x: torch.Tensor) -> torch.Tensor:
 
 
 def inv_symlog(x: torch.Tensor) -> torch.Tensor:
-    """The inverse of :func:`symlog`, elementwise."""
+    """Return the inverse of :func:`symlog`, elementwise."""
     return torch.sign(x) * torch.expm1(x.abs())

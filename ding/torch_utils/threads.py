@@ -80,7 +80,7 @@ def largest_layer_macs(model: nn.Module, batch_size: int) -> int:
 
 
 def fit_num_threads(model: nn.Module, batch_size: int, cores: int | None = None) -> int:
-    """The thread count that fits the heaviest layer of ``model`` at ``batch_size``; sets nothing.
+    """Return the thread count that fits the heaviest layer of ``model`` at ``batch_size``; sets nothing.
 
     ``cores`` defaults to :func:`usable_cores`. Raises ``ValueError`` for a batch size below 1.
     """
@@ -90,7 +90,7 @@ def fit_num_threads(model: nn.Module, batch_size: int, cores: int | None = None)
 
 
 def user_chose_threads() -> bool:
-    """Whether the environment or a call of ``torch.set_num_threads`` that is not ours fixed the thread count."""
+    """Return whether the environment or a call of ``torch.set_num_threads`` that is not ours fixed the thread count."""
     if any(os.environ.get(name) for name in _USER_VARIABLES):
         return True
     return torch.get_num_threads() != (_COUNT_AT_IMPORT if _fits.applied is None else _fits.applied)

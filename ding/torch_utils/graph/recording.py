@@ -159,14 +159,16 @@ class _Recording:
         return self._leaves[id(tensor)]
 
     def view(self, first: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-        """The part of a stand-in that corresponds to what begins where ``first`` does."""
+        """Return the part of a stand-in that corresponds to what begins where ``first`` does."""
         part, *others = self.parts(first, math.prod(shape))
         if others:
             raise NotRecordable(f"a tensor of shape {tuple(shape)} lies in several parts of the learn state")
         return part.view(shape)
 
     def parts(self, first: torch.Tensor, count: int) -> list[torch.Tensor]:
-        """The parts of stand-ins, flat, that correspond to the ``count`` numbers from the first one of ``first`` on."""
+        """Return the parts of stand-ins, flat, that correspond to the ``count`` numbers from the first one of
+        ``first`` on.
+        """
         (place, start), parts = _place(first), list[torch.Tensor]()
         end = start + count
         for (storage, begin, size), flat in zip(self._places, self._stand_ins):

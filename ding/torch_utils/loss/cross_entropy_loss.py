@@ -66,7 +66,7 @@ _KINDS = ("cross_entropy", "label_smooth_ce", "soft_focal_loss")
 
 
 def build_ce_criterion(cfg: Mapping[str, Any]) -> nn.Module:
-    """The criterion named by ``cfg['type']``: ``cross_entropy``, ``label_smooth_ce`` (needs
+    """Return the criterion named by ``cfg['type']``: ``cross_entropy``, ``label_smooth_ce`` (needs
     ``cfg['kwargs']['smooth_ratio']``) or ``soft_focal_loss``. Raises ``ValueError`` for another type.
     """
     kind = cfg["type"]

@@ -109,7 +109,7 @@ class ArrayFunction:
         self._pointers = [parameter.data_ptr() for parameter in self._parameters]
 
     def holds(self) -> bool:
-        """Whether the module still has the layers and parameters that were found."""
+        """Return whether the module still has the layers and parameters that were found."""
         if not self._is_known:
             return True
         found = [*chain.from_iterable(map(dict.values, self._places))]
@@ -142,7 +142,7 @@ class ArrayFunction:
         return form.run(args[0])
 
     def by_numpy(self, *args: Any, **options: Any) -> bool:
-        """Whether a call with these arguments is run by numpy, or recorded for that."""
+        """Return whether a call with these arguments is run by numpy, or recorded for that."""
         key = self._key(args, options)
         return key is not None and (key not in self._forms or type(self._forms[key]) is _Form)
 
@@ -168,7 +168,8 @@ _functions: weakref.WeakKeyDictionary[nn.Module, ArrayFunction] = weakref.WeakKe
 
 
 def _is_of_library(module: nn.Module) -> bool:
-    """Whether what its forward pass does follows from parameters and configuration, as far as it can be recorded.
+    """Return whether what its forward pass does follows from parameters and configuration, as far as it can be
+    recorded.
 
     Of layers with buffers, it may not: noise is switched on and off.
     """
@@ -181,7 +182,7 @@ def _has_plain_memory(parameter: nn.Parameter) -> bool:
 
 
 def _form(x: torch.Tensor, steps: Sequence[_Step], output: object, parameters: Sequence[nn.Parameter]) -> "_Form":
-    """The faster form."""
+    """Return the faster form."""
     try:
         return _Form(x, steps, output, parameters)
     except _TooLarge:
@@ -233,12 +234,12 @@ class _Form:
 
     @staticmethod
     def _memory(parameter: nn.Parameter) -> object:
-        """A parameter as a constant of the form, which sees changes in place."""
+        """Return a parameter as a constant of the form, which sees changes in place."""
         return parameter.detach().numpy()
 
     @staticmethod
     def _function(step: _Step) -> Callable[..., Any]:
-        """The step as a function of its arguments."""
+        """Return the step as a function of its arguments."""
         if step.operation in _PRODUCTS and step.args[-1].numel() * len(step.result) > _MAX_MACS:
             raise _TooLarge
         return _OPERATIONS[step.operation]
@@ -265,7 +266,7 @@ class _Form:
         self._steps.append((function, first, second, place))
 
     def _bound(self, function: Callable[..., Any], inputs: list[int]) -> Callable[..., Any]:
-        """The function of the one input that varies, if one does."""
+        """Return the function of the one input that varies, if one does."""
         given = [self._values[place] for place in inputs]
         varies = [place not in self._constants for place in inputs]
         if not any(varies):
@@ -291,7 +292,7 @@ class _Form:
         return place
 
     def _placed(self, output: object) -> object:
-        """The output with the places of its tensors."""
+        """Return the output with the places of its tensors."""
         if isinstance(output, torch.Tensor) and self._places.get(id(output), None) not in {None, *self._constants}:
             return self._places[id(output)]
         if type(output) is dict:

@@ -58,7 +58,7 @@ class GRUGatingUnit(nn.Module):
         self.bg = nn.Parameter(torch.full([input_dim], float(bg)))
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The stream ``x`` ``[..., E]`` and what the layer made of it, ``y``, to the new stream."""
+        """Return the stream ``x`` ``[..., E]`` and what the layer made of it, ``y``, to the new stream."""
         reset = torch.sigmoid(self.Wr(y) + self.Ur(x))
         update = torch.sigmoid(self.Wz(y) + self.Uz(x) - self.bg)
         candidate = torch.tanh(self.Wg(y) + self.Ug(reset * x))
@@ -115,7 +115,7 @@ class Memory:
         return self.memory
 
     def get(self) -> torch.Tensor | None:
-        """The memory as it is now."""
+        """Return the memory as it is now."""
         return self.memory
 
     def to(self, device: torch.device | str = "cpu") -> None:
@@ -125,7 +125,7 @@ class Memory:
 
 
 def _appended(memory: torch.Tensor, hidden_state: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The last M steps of the memory and the hidden states."""
+    """Return the last M steps of the memory and the hidden states."""
     whole = torch.cat([memory, torch.stack(list(hidden_state))], dim=1).detach()
     return whole[:, whole.shape[1] - memory.shape[1] :]
 
@@ -361,5 +361,5 @@ class GTrXL(nn.Module):
         self.memory.to(self.u.device)
 
     def get_memory(self) -> torch.Tensor | None:
-        """The memory that the module keeps, ``[layer_num + 1, M, B, E]``, or None before the first use."""
+        """Return the memory that the module keeps, ``[layer_num + 1, M, B, E]``, or None before the first use."""
         return None if self.memory is None else self.memory.get()

@@ -21,7 +21,7 @@ def as_input(x: torch.Tensor, network: nn.Module) -> torch.Tensor:
 
 
 def _first_layer(network: nn.Module) -> nn.Module | None:
-    """The first layer with parameters, as far as the order of layers is known."""
+    """Return the first layer with parameters, as far as the order of layers is known."""
     if type(network) is not nn.Sequential:
         return network
     return next((_first_layer(layer) for layer in network if next(layer.parameters(), None) is not None), None)

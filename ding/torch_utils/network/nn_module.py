@@ -24,7 +24,7 @@ _PADS = {"reflect": nn.ReflectionPad2d, "replication": nn.ReplicationPad2d}
 
 
 def sequential_pack(layers: list[nn.Module]) -> nn.Sequential:
-    """An ``nn.Sequential`` of ``layers`` that has ``out_channels`` of its last convolution, if there is one."""
+    """Return an ``nn.Sequential`` of ``layers`` that has ``out_channels`` of its last convolution, if there is one."""
     seq = nn.Sequential(*layers)
     for layer in reversed(layers):
         if isinstance(layer, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d):
@@ -118,7 +118,9 @@ def fc_block(
     use_dropout: bool = False,
     dropout_probability: float = 0.5,
 ) -> nn.Sequential:
-    """A linear layer over ``[..., in_channels]``, then the normalisation, activation and dropout that are given."""
+    """Return a linear layer over ``[..., in_channels]``, then the normalisation, activation and dropout that are
+    given.
+    """
     linear = nn.Linear(in_channels, out_channels)
     return nn.Sequential(*layer_parts(linear, out_channels, activation, norm_type, use_dropout, dropout_probability))
 
@@ -341,7 +343,7 @@ class _Upsample(nn.Module):
         self.scale_factor = scale_factor
 
     def extra_repr(self) -> str:
-        """The factor for ``repr``."""
+        """Return the factor for ``repr``."""
         return f"scale_factor={self.scale_factor}"
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ _CLASSES: dict[str, type[nn.Module]] = {
 
 
 def build_normalization(norm_type: str, dim: int | None = None) -> type[nn.Module]:
-    """The class of the normalisation ``norm_type``: ``BN`` or ``IN`` (with ``dim`` 1 or 2), ``LN``, ``SyncBN``.
+    """Return the class of the normalisation ``norm_type``: ``BN`` or ``IN`` (with ``dim`` 1 or 2), ``LN``, ``SyncBN``.
 
     Raises:
         KeyError: ``BN`` or ``IN`` without ``dim`` or with another one, or an unknown name without ``dim``.

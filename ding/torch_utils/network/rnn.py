@@ -15,7 +15,7 @@ _LSTM_WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 
 
 def is_sequence(data: Any) -> bool:
-    """Whether ``data`` is a list or tuple."""
+    """Return whether ``data`` is a list or tuple."""
     return isinstance(data, list | tuple)
 
 
@@ -30,7 +30,7 @@ class LSTMForwardWrapper:
     hidden_size: int
 
     def _before_forward(self, inputs: torch.Tensor, prev_state: Any) -> State:
-        """The pair ``(h, c)`` of ``[num_layers, B, H]`` for ``inputs`` ``[T, B, features]``."""
+        """Return the pair ``(h, c)`` of ``[num_layers, B, H]`` for ``inputs`` ``[T, B, features]``."""
         batch_size = inputs.shape[1]
         zeros = inputs.new_zeros(self.num_layers, batch_size, self.hidden_size)
         if prev_state is None:

@@ -89,7 +89,7 @@ class PolicyStem(nn.Module):
         return output
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The same as :meth:`compute_latent`."""
+        """Return the same as :meth:`compute_latent`."""
         return self.compute_latent(x)
 
 

@@ -70,8 +70,8 @@ class ContinuousMAQAC(ActorCriticModes):
         self.critic = twins(critic, twin_critic)
 
     def compute_actor(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """A dict with ``agent_state`` ``[B, A, agent_obs_shape]`` (or one that has it under ``obs``) to ``action``
-        ``[B, A, N]``, or to ``logit``: the list of ``mu`` and ``sigma``.
+        """Return a dict with ``agent_state`` ``[B, A, agent_obs_shape]`` (or one that has it under ``obs``) to
+        ``action`` ``[B, A, N]``, or to ``logit``: the list of ``mu`` and ``sigma``.
         """
         seen = _observation(inputs)["agent_state"]
         output = actor_output(self.actor, seen)
@@ -179,16 +179,16 @@ class DiscreteMAQAC(ActorCriticModes):
         )
 
     def compute_actor(self, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        """A dict with ``agent_state`` ``[B, A, agent_obs_shape]`` and optional ``action_mask`` ``[B, A, N]`` (or one
-        that has them under ``obs``) to ``logit`` ``[B, A, N]``, and the mask.
+        """Return a dict with ``agent_state`` ``[B, A, agent_obs_shape]`` and optional ``action_mask`` ``[B, A, N]`` (or
+        one that has them under ``obs``) to ``logit`` ``[B, A, N]``, and the mask.
         """
         obs = _observation(inputs)
         output = {"logit": run_head(self.actor, obs["agent_state"])["logit"]}
         return {**output, ACTION_MASK: obs[ACTION_MASK]} if ACTION_MASK in obs else output
 
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """A dict with ``global_state`` ``[B, A, global_obs_shape]`` (or one that has it under ``obs``) to ``q_value``
-        ``[B, A, N]``, or a list of two.
+        """Return a dict with ``global_state`` ``[B, A, global_obs_shape]`` (or one that has it under ``obs``) to
+        ``q_value`` ``[B, A, N]``, or a list of two.
         """
         return {"q_value": each_value(self.critic, _observation(inputs)["global_state"], "logit")}
 

@@ -105,7 +105,7 @@ class MAVAC(nn.Module):
         return {"value": self.critic_head(encode(x["global_state"], self.critic_encoder))["pred"]}
 
     def compute_actor_critic(self, x: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-        """The outputs of both."""
+        """Return the outputs of both."""
         return {**self.compute_actor(x), **self.compute_critic(x)}
 
 

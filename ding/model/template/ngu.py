@@ -69,6 +69,6 @@ class NGU(DRQN):
 
 
 def shifted(values: torch.Tensor, first: float, dim: int = 0) -> torch.Tensor:
-    """The values of the step before, along the axis ``dim``; ``first`` where there is none."""
+    """Return the values of the step before, along the axis ``dim``; ``first`` where there is none."""
     before = torch.full_like(values.narrow(dim, 0, 1), first)
     return torch.cat([before, values.narrow(dim, 0, values.shape[dim] - 1)], dim)

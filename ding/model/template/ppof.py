@@ -35,7 +35,7 @@ class DiscretePolicyHead(nn.Module):
 
 
 def _popart_head(width: int, output_size: int, layer_num: int, hidden_size: int, **options: Any) -> PopArtVHead:
-    """A head with PopArt, whose hidden layers are as wide as the features."""
+    """Return a head with PopArt, whose hidden layers are as wide as the features."""
     return PopArtVHead(width, output_size, layer_num, **options)
 
 
@@ -81,5 +81,5 @@ class PPOFModel(VAC):
 
 
 def as_tree(value: Any) -> Tree:
-    """A dict with attribute access; anything else as it is."""
+    """Return a dict with attribute access; anything else as it is."""
     return EasyDict(value) if isinstance(value, dict) else value

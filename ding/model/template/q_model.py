@@ -23,7 +23,7 @@ def make_encoder(
     norm_type: str | None,
     dropout: float | None = None,
 ) -> nn.Module:
-    """The encoder of ``obs_shape``: ``FCEncoder`` for one axis, ``ConvEncoder`` for three, ``DictEncoder`` for a
+    """Return the encoder of ``obs_shape``: ``FCEncoder`` for one axis, ``ConvEncoder`` for three, ``DictEncoder`` for a
     mapping.
 
     Raises:
@@ -49,7 +49,7 @@ def make_head(
     head_hidden_size: int | None,
     **head_kwargs: Any,
 ) -> nn.Module:
-    """The head over the last of ``hidden_size_list``; a ``MultiHead`` for several ``action_shape`` entries.
+    """Return the head over the last of ``hidden_size_list``; a ``MultiHead`` for several ``action_shape`` entries.
 
     Raises:
         ValueError: ``head_hidden_size``, which is the width of what the head reads, is not the width of the encoder.
@@ -97,7 +97,7 @@ class QModel(nn.Module):
 
 
 def split_observation(x: Observation, encoder: nn.Module, model_name: str) -> tuple[Any, torch.Tensor | None]:
-    """The observation and the action mask (None without one) of ``x``.
+    """Return the observation and the action mask (None without one) of ``x``.
 
     Raises:
         TypeError: ``x`` is neither a tensor nor a mapping.

@@ -54,12 +54,12 @@ class TwinQ(nn.Module):
         self.q2 = _mlp(action_dim + state_dim, nn.ReLU)
 
     def both(self, action: torch.Tensor, condition: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """The values by both, for actions in the states ``condition``."""
+        """Return the values by both, for actions in the states ``condition``."""
         inputs = _joined(action, condition)
         return self.q1(inputs), self.q2(inputs)
 
     def forward(self, action: torch.Tensor, condition: torch.Tensor | None = None) -> torch.Tensor:
-        """The smaller one of both values."""
+        """Return the smaller one of both values."""
         return torch.min(*self.both(action, condition))
 
 
@@ -170,7 +170,7 @@ class QGPO(nn.Module):
 
     @torch.no_grad()
     def _drawn(self, states: torch.Tensor, diffusion_steps: int, guidance_scale: float) -> torch.Tensor:
-        """An action for each of the states ``[B, O]``: ``[B, A]``."""
+        """Return an action for each of the states ``[B, O]``: ``[B, A]``."""
 
         def noise(x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
             score: torch.Tensor = self.score_model(x, t, condition=states)
@@ -274,7 +274,7 @@ class QGPO(nn.Module):
         return -(wanted * torch.log_softmax(energy, dim=-1)).sum(-1).mean()
 
     def _energies(self, actions: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """The target's values of actions ``[B, M, A]`` in their states: ``[B, M]``."""
+        """Return the target's values of actions ``[B, M, A]`` in their states: ``[B, M]``."""
         each = states.unsqueeze(1).expand(-1, actions.shape[1], -1)
         values: torch.Tensor = self.q.q0_target(actions, each)
         return values.squeeze(-1)

@@ -49,7 +49,7 @@ class SimbaBlock(nn.Module):
 
 
 def _residual(width: int, hidden_size: int, num_blocks: int, expansion: int) -> list[nn.Module]:
-    """A linear layer, blocks, and layer normalisation."""
+    """Return a linear layer, blocks, and layer normalisation."""
     blocks = [SimbaBlock(hidden_size, expansion) for _ in range(num_blocks)]
     return [_orthogonal(nn.Linear(width, hidden_size)), *blocks, nn.LayerNorm(hidden_size)]
 

@@ -39,7 +39,7 @@ def make_actor_head(
     discrete_cls: type[nn.Module] = DiscreteHead,
     hidden_size: int | None = None,
 ) -> nn.Module:
-    """The head of a policy: logits (per head of a multi-discrete space), mu and sigma, or for ``hybrid`` a
+    """Return the head of a policy: logits (per head of a multi-discrete space), mu and sigma, or for ``hybrid`` a
     ``ModuleList`` of both.
 
     Args:
@@ -85,7 +85,7 @@ def make_actor_head(
 
 
 def has_heads(head: nn.Module) -> bool:
-    """Whether a head of :func:`make_actor_head` is one of several discrete actions."""
+    """Return whether a head of :func:`make_actor_head` is one of several discrete actions."""
     return isinstance(head, MultiHead)
 
 

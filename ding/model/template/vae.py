@@ -102,5 +102,5 @@ class VanillaVAE(nn.Module):
 
 
 def kl_to_normal(mu: torch.Tensor, log_var: torch.Tensor) -> torch.Tensor:
-    """The Kullback-Leibler divergence of normals ``[B, N]`` from the standard one, the mean over B: 0-d."""
+    """Return the Kullback-Leibler divergence of normals ``[B, N]`` from the standard one, the mean over B: 0-d."""
     return (-0.5 * (1 + log_var - mu.square() - log_var.exp()).sum(1)).mean()

@@ -53,7 +53,7 @@ class IModelWrapper:
         return (as_array_function(model) if args and type(args[0]) is np.ndarray else model)(*args, **kwargs)
 
     def acts_on_arrays(self) -> bool:
-        """Whether this wrapper and all inside have :attr:`takes_arrays`."""
+        """Return whether this wrapper and all inside have :attr:`takes_arrays`."""
         wrapper: object = self
         while isinstance(wrapper, IModelWrapper):
             if not vars(type(wrapper)).get("takes_arrays"):
@@ -73,7 +73,7 @@ class IModelWrapper:
             yield from self._model.chain()
 
     def info(self, attr_name: str) -> str:
-        """The class names from this wrapper down to the object that has ``attr_name``, separated by blanks.
+        """Return the class names from this wrapper down to the object that has ``attr_name``, separated by blanks.
 
         Raises:
             AttributeError: nothing in the chain has it.
@@ -109,7 +109,7 @@ def tensor_dict(output: object, wrapper: IModelWrapper) -> dict[str, Any]:
 
 
 def as_tensor(value: object) -> object:
-    """An array as a tensor that shares its memory; anything else as it is."""
+    """Return an array as a tensor that shares its memory; anything else as it is."""
     return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
 
 
@@ -232,7 +232,7 @@ class TargetNetworkWrapper(IModelWrapper):
 
 
 def _tensors(network: nn.Module | IModelWrapper) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """The parameters and the buffers of a network by name, each once, in one walk through it."""
+    """Return the parameters and the buffers of a network by name, each once, in one walk through it."""
     parameters: dict[str, Any] = {}
     buffers: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
@@ -340,7 +340,7 @@ def _check_lengths(states: Sequence[Any], ids: Sequence[int], name: str) -> None
 
 
 def _saved(prev_state: Sequence[Any], next_state: Sequence[Any] | None) -> Sequence[Any]:
-    """A copy of ``prev_state`` that is free of the graph, with zeros for states that were not there yet."""
+    """Return a copy of ``prev_state`` that is free of the graph, with zeros for states that were not there yet."""
     like = next_state[0] if next_state else None
     states = StateRows.of(prev_state) or StateRows.joined(prev_state, like)
     if states is not None:

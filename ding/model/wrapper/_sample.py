@@ -29,7 +29,8 @@ _UNIT_RANGE: Range = {"min": -1, "max": 1}
 
 
 def split_heads(output: Mapping[str, Any]) -> tuple[list[torch.Tensor], Masks, bool]:
-    """The logits and masks of ``output`` per head, and whether the model has one head only (its logit is no list).
+    """Return the logits and masks of ``output`` per head, and whether the model has one head only (its logit is no
+    list).
 
     Logits are arrays where those of the model are, and there is no mask.
 
@@ -73,7 +74,7 @@ def per_head(output: Mapping[str, Any], choose: Exploit) -> object:
 
 
 def greedy_action(logit: Rows, mask: torch.Tensor | None) -> Rows:
-    """The best allowed action of each row: int64 ``[...]`` from ``[..., N]``."""
+    """Return the best allowed action of each row: int64 ``[...]`` from ``[..., N]``."""
     if isinstance(logit, np.ndarray):
         return np.asarray(logit.argmax(-1))
     return (logit if mask is None else mask_logits(logit, mask)).argmax(dim=-1)
@@ -246,7 +247,7 @@ class CombinationMultinomialSampleWrapper(IModelWrapper):
 
 
 def _shot_scores(output: Mapping[str, Any], shot_number: int) -> torch.Tensor:
-    """The masked logits ``[B, N]`` of the first head, after a check that ``shot_number`` actions are allowed."""
+    """Return the masked logits ``[B, N]`` of the first head, after a check that ``shot_number`` actions are allowed."""
     logits, masks, _ = split_heads(output)
     logit, mask = logits[0], masks[0]
     allowed = logit.shape[-1] if mask is None else int((mask != 0).sum(dim=-1).min())
@@ -268,7 +269,7 @@ class DeterministicSampleWrapper(IModelWrapper):
 
 
 def normal_sample(parameters: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """A sample of the normal distribution with ``mu`` and ``sigma``, without gradient."""
+    """Return a sample of the normal distribution with ``mu`` and ``sigma``, without gradient."""
     with torch.no_grad():
         return torch.normal(parameters["mu"], parameters["sigma"])
 

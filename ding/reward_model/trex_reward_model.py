@@ -180,23 +180,23 @@ class TrexRewardModel(LearnedRewardModel):
         return sums.index_add(0, owner.to(self.device), rewards.squeeze(1)).reshape(-1, 2)
 
     def accuracy(self) -> float:
-        """The share of the pairs that are ranked as they are."""
+        """Return the share of the pairs that are ranked as they are."""
         with torch.no_grad():
             parts = np.array_split(np.arange(len(self.training_obs)), max(1, len(self.training_obs) // 256))
             ranked = torch.cat([self._returns(part).argmax(1) for part in parts]).cpu()
         return float((ranked == torch.tensor(self.training_labels)).float().mean())
 
     def pred_data(self, data: Sequence[Sequence[torch.Tensor]]) -> list[list[float]]:
-        """The predicted return of each episode of each checkpoint."""
+        """Return the predicted return of each episode of each checkpoint."""
         return [[self.predict_traj_return(self.reward_model, episode) for episode in episodes] for episodes in data]
 
     def predict_traj_return(self, net: TrexModel, traj: torch.Tensor) -> float:
-        """The sum of the rewards of the observations ``[T, ...]``."""
+        """Return the sum of the rewards of the observations ``[T, ...]``."""
         with torch.no_grad():
             return float(net.cum_return(torch.as_tensor(traj, dtype=torch.float32).to(self.device))[0])
 
     def estimate(self, data: Samples) -> Samples:
-        """The samples with the rewards of their observations."""
+        """Return the samples with the rewards of their observations."""
         with torch.no_grad():
             reward = self.reward_model.cum_return(field(data, "obs", self.device).float(), "batch")[0].cpu()
         return with_rewards(data, lambda old: reward.expand_as(old).clone())

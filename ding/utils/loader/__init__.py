@@ -1,13 +1,13 @@
-"""Checks and conversions of values that compose: ``Loader(x)(value)`` returns the value, or raises.
+"""Composable checks and conversions: ``Loader(x)(value)`` returns the value, or raises.
 
-A loader takes a value and returns it, or what it becomes, or raises what is wrong with it::
+A loader takes a value and returns it, possibly converted, or raises an error::
 
     port = is_type(int) & interval(1, 65535)             # both must pass; the result is that of the last
     address = is_type(str) | (None >> raw("localhost"))  # the first that passes
     server = dict_(host=item("host") >> address, port=item_or("port", 80) >> port)
     server({"host": None})                               # {'host': 'localhost', 'port': 80}
 
-:mod:`~ding.utils.loader.base` says what :func:`Loader` makes of types, functions, tuples and constants.
+:mod:`~ding.utils.loader.base` documents how :func:`Loader` converts types, functions, tuples and constants.
 :mod:`~ding.utils.loader.norm` writes conditions and conversions as expressions of the value.
 """
 

@@ -1,4 +1,4 @@
-"""Chains of comparisons, as ``1, "<", x, "<=", 3``: operands with an operator between any two."""
+"""Chains of comparisons, such as ``1, "<", x, "<=", 3``: operands separated by operators."""
 
 import operator
 from collections.abc import Callable, Sequence

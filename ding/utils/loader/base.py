@@ -1,18 +1,18 @@
-"""What a loader is, its operators, and what :func:`Loader` makes of other values."""
+"""The loader class, its operators, and the conversion of other values to loaders."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-# What counts as "the value does not pass"; anything else, an interrupt for one, goes through.
+# Exceptions that count as "the value does not pass"; others, such as an interrupt, propagate.
 CAPTURE_EXCEPTIONS = (Exception,)
 
 
 class ILoaderClass(ABC):
-    """Takes a value and returns it, or what it becomes, or raises. A subclass implements ``_load``.
+    """Return a value, possibly converted, or raise. Subclasses implement ``_load``.
 
-    ``a & b`` runs ``a``, drops its result, and returns ``b(value)``. ``a | b`` returns ``a(value)``, or where that
-    raises ``b(value)``. ``a >> b`` returns ``b(a(value))``. Either side may be anything that :func:`Loader` takes.
+    ``a & b`` runs ``a``, drops its result, and returns ``b(value)``. ``a | b`` returns ``a(value)``, or ``b(value)`` if
+    that raises. ``a >> b`` returns ``b(a(value))``. Either side may be anything that :func:`Loader` accepts.
     """
 
     @abstractmethod
@@ -20,14 +20,14 @@ class ILoaderClass(ABC):
         """Return the loaded value.
 
         Raises:
-            Exception: the value does not pass.
+            Exception: The value does not pass.
         """
 
     def load(self, value: object) -> object:
-        """Return the loaded value, as a call of the loader does.
+        """Return the loaded value; same as calling the loader.
 
         Raises:
-            Exception: the value does not pass; which exception depends on the loader.
+            Exception: The value does not pass; the type depends on the loader.
         """
         return self._load(value)
 
@@ -72,19 +72,19 @@ class _FunctionLoader(ILoaderClass):
 
 
 def Loader(value: object) -> ILoaderClass:
-    """Return the loader that a value stands for.
+    """Convert a value to a loader.
 
     - a loader: itself;
     - ``(predicate, exception)`` or ``(predicate, load, exception)``: where ``predicate(v)`` holds, ``v`` or
       ``load(v)``, else the exception: an exception, a function of ``v`` that returns one, or the text of a
       ``ValueError``;
     - a type: ``v``, which must be an instance (else ``TypeError``; a bool is an int);
-    - any other callable: what it returns for ``v``;
+    - any other callable: its result for ``v``;
     - ``True``: ``v``; ``False``: a ``ValueError`` for every ``v``; ``None``: ``v`` must be None (else ``TypeError``);
     - anything else: this constant.
 
     Raises:
-        ValueError: a tuple of another length.
+        ValueError: The tuple has another length.
     """
     if isinstance(value, ILoaderClass):
         return value

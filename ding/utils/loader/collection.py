@@ -12,7 +12,7 @@ class CollectionError(CompositeStructureError):
     """Items of a collection did not pass.
 
     Args:
-        errors: the index and the exception of each of them.
+        errors: Index and exception of each such item.
     """
 
     def __init__(self, errors: list[tuple[int, Exception]]) -> None:
@@ -24,20 +24,20 @@ class CollectionError(CompositeStructureError):
 
     @property
     def errors(self) -> list[tuple[int, Exception]]:
-        """The index and the exception of each item that did not pass."""
+        """Index and exception of each item that did not pass."""
         return self._errors
 
 
 def collection(loader: object, type_back: bool = True) -> ILoaderClass:
-    """Every item of the value, loaded.
+    """Load every item of the value.
 
     Args:
-        loader: the loader of an item.
-        type_back: whether the result is of the type of the value; a list otherwise.
+        loader: Loader of an item.
+        type_back: Whether the result has the type of the value; otherwise it is a list.
 
     Raises:
-        CollectionError: the loader: items do not pass.
-        TypeError: the loader: the value cannot be iterated over.
+        CollectionError: On loading: items do not pass.
+        TypeError: On loading: the value is not iterable.
     """
     load_item = Loader(loader)
 
@@ -56,11 +56,11 @@ def collection(loader: object, type_back: bool = True) -> ILoaderClass:
 
 
 def tuple_(*loaders: object) -> ILoaderClass:
-    """A tuple with one item for each loader, loaded by it; the error of the first item that does not pass is raised.
+    """Load a tuple with one item per loader; the error of the first item that does not pass is raised.
 
     Raises:
-        TypeError: the loader: the value is no tuple.
-        ValueError: the loader: it has another length.
+        TypeError: On loading: the value is not a tuple.
+        ValueError: On loading: the value has another length.
     """
     load_items = [Loader(loader) for loader in loaders]
 
@@ -71,11 +71,11 @@ def tuple_(*loaders: object) -> ILoaderClass:
 
 
 def length(min_length: int | None = None, max_length: int | None = None) -> ILoaderClass:
-    """Return the value, of at least and at most so many items; None for no bound.
+    """Check that the value has a length within these bounds; None means no bound.
 
     Raises:
-        ValueError: the loader: it has fewer, or more.
-        TypeError: the loader: it has no length.
+        ValueError: On loading: the value is shorter or longer.
+        TypeError: On loading: the value has no length.
     """
 
     def load(value: Any) -> object:
@@ -89,23 +89,21 @@ def length(min_length: int | None = None, max_length: int | None = None) -> ILoa
 
 
 def length_is(length_: int) -> ILoaderClass:
-    """Return the value, of exactly so many items; errors as of :func:`length`."""
+    """Check that the value has this length; errors as for :func:`length`."""
     return length(length_, length_)
 
 
 def contains(content: object) -> ILoaderClass:
-    """Return the value, which must contain something (else ``ValueError``; ``TypeError`` where it cannot contain
-    anything).
-    """
+    """Check that the value contains an object (else ``ValueError``; ``TypeError`` if the value is not a container)."""
     return method("__contains__") & (lambda v: content in v, lambda v: ValueError(f"{content!r} not found in value"))
 
 
 def cofilter(checker: Callable[[Any], object], type_back: bool = True) -> ILoaderClass:
-    """Return the items of the value for which a function returns something true.
+    """Keep the items for which a function returns true.
 
     Args:
-        checker: the function.
-        type_back: whether the result is of the type of the value; a list otherwise.
+        checker: The function.
+        type_back: Whether the result has the type of the value; otherwise it is a list.
     """
 
     def load(value: Any) -> object:
@@ -116,5 +114,5 @@ def cofilter(checker: Callable[[Any], object], type_back: bool = True) -> ILoade
 
 
 def tpselector(*indices: int) -> ILoaderClass:
-    """Return the items of the value, a tuple, at these indices, as a tuple (``IndexError`` where there is none)."""
+    """Select the items of a tuple at these indices, as a tuple (``IndexError`` if there is none)."""
     return is_type(tuple) >> (lambda v: tuple(v[index] for index in indices))

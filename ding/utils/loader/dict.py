@@ -1,4 +1,4 @@
-"""A dict out of several loaders of one value."""
+"""Build a dict from several loaders of one value."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +8,10 @@ from ding.utils.loader.exception import CompositeStructureError
 
 
 class DictError(CompositeStructureError):
-    """Loaders of a :func:`dict_` did not pass the value.
+    """Loaders of a :func:`dict_` rejected the value.
 
     Args:
-        errors: the name of each of them, and its exception.
+        errors: Name and exception of each such loader.
     """
 
     def __init__(self, errors: Mapping[str, Exception]) -> None:
@@ -23,15 +23,16 @@ class DictError(CompositeStructureError):
 
     @property
     def errors(self) -> Mapping[str, Exception]:
-        """The name of each loader that did not pass the value, and its exception."""
+        """Name and exception of each loader that rejected the value."""
         return self._errors
 
 
 def dict_(**kwargs: object) -> ILoaderClass:
-    """What each loader returns for the whole value, by name: ``dict_(text=str, size=prop("size"))``.
+    """Apply several loaders to the whole value, and return their results by name: ``dict_(text=str,
+    size=prop("size"))``.
 
     Raises:
-        DictError: the loader: some of them do not pass the value.
+        DictError: On loading: some loaders reject the value.
     """
     loaders = {name: Loader(loader) for name, loader in kwargs.items()}
 

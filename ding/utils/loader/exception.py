@@ -1,5 +1,5 @@
-"""The base of the errors that hold the errors of the parts of a value."""
+"""Base class of errors that collect the errors of parts of a value."""
 
 
 class CompositeStructureError(ValueError):
-    """Several parts of a value did not pass; ``errors`` of the subclasses has the exception of each."""
+    """Several parts of a value did not pass; ``errors`` of the subclasses holds the exception of each."""

@@ -13,8 +13,8 @@ class MappingError(CompositeStructureError):
     """Keys or values of a mapping did not pass.
 
     Args:
-        key_errors: the key and the exception of each key that did not pass.
-        value_errors: the key and the exception of each value that did not pass.
+        key_errors: Key and exception of each key that did not pass.
+        value_errors: Key and exception of each value that did not pass.
     """
 
     def __init__(self, key_errors: list[tuple[Any, Exception]], value_errors: list[tuple[Any, Exception]]) -> None:
@@ -34,21 +34,21 @@ class MappingError(CompositeStructureError):
         return self._value_errors
 
     def errors(self) -> list[tuple[Any, Exception]]:
-        """Those of the keys, then those of the values."""
+        """Errors of the keys, then of the values."""
         return self._key_errors + self._value_errors
 
 
 def mapping(key_loader: object, value_loader: object, type_back: bool = True) -> ILoaderClass:
-    """Every key and every value of the value, loaded.
+    """Load every key and every value.
 
     Args:
-        key_loader: the loader of a key.
-        value_loader: the loader of a value.
-        type_back: whether the result is of the type of the value; a dict otherwise.
+        key_loader: Loader of a key.
+        value_loader: Loader of a value.
+        type_back: Whether the result has the type of the value; otherwise it is a dict.
 
     Raises:
-        MappingError: the loader: keys or values do not pass.
-        TypeError: the loader: the value is no mapping.
+        MappingError: On loading: keys or values do not pass.
+        TypeError: On loading: the value is not a mapping.
     """
     load_key, load_value = Loader(key_loader), Loader(value_loader)
 
@@ -73,11 +73,11 @@ def mapping(key_loader: object, value_loader: object, type_back: bool = True) ->
 
 
 def mpfilter(check: Callable[[Any, Any], object], type_back: bool = True) -> ILoaderClass:
-    """The entries of the value for which ``check(key, value)`` returns something true.
+    """Keep the entries for which ``check(key, value)`` returns true.
 
     Args:
-        check: the function.
-        type_back: whether the result is of the type of the value; a dict otherwise.
+        check: The function.
+        type_back: Whether the result has the type of the value; otherwise it is a dict.
     """
 
     def load(value: Any) -> object:
@@ -88,27 +88,27 @@ def mpfilter(check: Callable[[Any, Any], object], type_back: bool = True) -> ILo
 
 
 def mpkeys() -> ILoaderClass:
-    """The keys of the value, as a set."""
+    """Load the keys of the value as a set."""
     return method("keys") >> (lambda keys: set(keys()))
 
 
 def mpvalues() -> ILoaderClass:
-    """The values of the value, as a set (``TypeError`` where one cannot be hashed)."""
+    """Load the values of the value as a set (``TypeError`` if one is not hashable)."""
     return method("values") >> (lambda values: set(values()))
 
 
 def mpitems() -> ILoaderClass:
-    """The pairs of key and value of the value, as a set (``TypeError`` where a value cannot be hashed)."""
+    """Load the ``(key, value)`` pairs of the value as a set (``TypeError`` if a value is not hashable)."""
     return method("items") >> (lambda items: set(items()))
 
 
 def item(key: object) -> ILoaderClass:
-    """What the value has under a key.
+    """Look up a key in the value.
 
     Raises:
-        KeyError: the loader: it has no such key.
-        TypeError: the loader: the value has no ``[]``.
-        AttributeError: the loader: it has no ``keys()``, as a list.
+        KeyError: On loading: the key is missing.
+        TypeError: On loading: the value does not support ``[]``.
+        AttributeError: On loading: the value has no ``keys()``, as a list.
     """
 
     def load(value: Any) -> object:
@@ -120,5 +120,5 @@ def item(key: object) -> ILoaderClass:
 
 
 def item_or(key: object, default: Any) -> ILoaderClass:
-    """What the value has under a key, or else a default (``TypeError`` where the value has no ``[]``)."""
+    """Look up a key in the value, or return a default (``TypeError`` if the value does not support ``[]``)."""
     return method("__getitem__") & (item(key) | raw(default))

@@ -1,7 +1,7 @@
 """Expressions of a value: ``norm(keep()) * 2 + 1 > 5`` is a function of the value that returns True above 2.
 
-``norm(x)`` makes the first expression; operators and the functions of this module make others of it. An expression is
-callable, so a loader may be made of it: ``Loader((norm(keep()) % 2 == 0, "even number expected"))``.
+``norm(x)`` creates the first expression; operators and the functions of this module combine expressions. An expression
+is callable, so it can be used as a loader: ``Loader((norm(keep()) % 2 == 0, "even number expected"))``.
 """
 
 import operator
@@ -15,9 +15,9 @@ from ding.utils.loader.base import ILoaderClass
 
 
 def normfunc(func: Callable[..., Any]) -> Callable[..., "INormClass"]:
-    """Return the function of expressions: it takes what :func:`norm` takes, and returns an expression of a value.
+    """Lift a function to expressions: the result accepts the arguments of :func:`norm` and returns an expression.
 
-    ``normfunc(max)(norm(keep()), 5)(3)`` is 5. All arguments are computed before the function is called.
+    ``normfunc(max)(norm(keep()), 5)(3)`` is 5. All arguments are evaluated before the call.
     """
 
     @wraps(func)
@@ -32,21 +32,21 @@ def normfunc(func: Callable[..., Any]) -> Callable[..., "INormClass"]:
 
 
 def _both_sides(function: Callable[[Any, Any], Any]) -> tuple[Callable[..., "INormClass"], Callable[..., "INormClass"]]:
-    """The methods of an operator, with the expression on its left and on its right."""
+    """Return the methods of an operator, with the expression as left and as right operand."""
     expression = normfunc(function)
     return expression, lambda self, other: expression(other, self)
 
 
 class INormClass(ABC):
-    """An expression of a value; a call computes it. A subclass implements ``_call``.
+    """An expression of a value; calling it evaluates it. Subclasses implement ``_call``.
 
     The operators, comparisons among them, return expressions: ``a == b`` is one, and an expression has no hash.
-    ``and``, ``or``, ``not``, ``in`` and ``is`` cannot be overloaded: see :func:`land` and what follows it.
+    ``and``, ``or``, ``not``, ``in`` and ``is`` cannot be overloaded: use :func:`land` and the functions after it.
     """
 
     @abstractmethod
     def _call(self, value: Any) -> object:
-        """Compute the expression for a value."""
+        """Evaluate the expression for a value."""
 
     def __call__(self, value: Any) -> Any:
         return self._call(value)
@@ -77,7 +77,7 @@ class INormClass(ABC):
 
 
 class _FunctionNorm(INormClass):
-    """An expression that a function computes."""
+    """An expression evaluated by a function."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
@@ -87,9 +87,9 @@ class _FunctionNorm(INormClass):
 
 
 def norm(value: object) -> INormClass:
-    """Return the expression of a loader (what it returns for the value); anything else is a constant.
+    """Convert a loader to an expression of its result; anything else becomes a constant.
 
-    An expression is returned as it is. A type or a function is a constant, too: :func:`normfunc` calls functions.
+    Expressions are returned unchanged. Types and functions are constants too: :func:`normfunc` calls functions.
     """
     if isinstance(value, INormClass):
         return value
@@ -106,13 +106,13 @@ def lnot(x: object) -> bool:
 
 @normfunc
 def land(*items: Any) -> bool:
-    """The first item that is false, else the last one; True without items. All items are computed."""
+    """Return the first false item, else the last one; True without items. All items are evaluated."""
     return reduce(lambda x, y: x and y, items, True)
 
 
 @normfunc
 def lor(*items: Any) -> bool:
-    """The first item that is true, else the last one; False without items. All items are computed."""
+    """Return the first true item, else the last one; False without items. All items are evaluated."""
     return reduce(lambda x, y: x or y, items, False)
 
 
@@ -145,8 +145,7 @@ def lcmp(first: Any, *items: Any) -> bool:
     """Whether a chain of comparisons holds, as in ``lcmp(1, "<", norm(keep()), "<=", 3)``.
 
     Raises:
-        ValueError: computing it: an operator without operand.
-        KeyError: computing it: an unknown operator.
+        ValueError: On evaluation: an operator lacks an operand. KeyError: On evaluation: an operator is unknown.
     """
     check_chain([first, *items])
     return failing_link([first, *items]) is None

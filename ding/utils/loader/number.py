@@ -10,16 +10,16 @@ from ding.utils.loader.base import ILoaderClass, Loader
 
 
 def numeric(int_ok: bool = True, float_ok: bool = True, inf_ok: bool = True) -> ILoaderClass:
-    """The value, which must be a number that is not NaN; a bool is an int.
+    """Check that the value is a number and not NaN; a bool is an int.
 
     Args:
-        int_ok: allow integers.
-        float_ok: allow floats.
-        inf_ok: allow infinite floats.
+        int_ok: Allow integers.
+        float_ok: Allow floats.
+        inf_ok: Allow infinite floats.
 
     Raises:
-        ValueError: neither kind is allowed; the loader: NaN, or infinite where that is not allowed.
-        TypeError: the loader: the value is of another type.
+        ValueError: Neither kind is allowed; on loading: the value is NaN, or infinite where that is not allowed.
+        TypeError: On loading: the value has another type.
     """
     if not (int_ok or float_ok):
         raise ValueError("int_ok or float_ok must be true, both are false")
@@ -41,18 +41,18 @@ def numeric(int_ok: bool = True, float_ok: bool = True, inf_ok: bool = True) -> 
 def interval(
     left: float | None = None, right: float | None = None, left_ok: bool = True, right_ok: bool = True, eps: float = 0.0
 ) -> ILoaderClass:
-    """The value, a number between two bounds.
+    """Check that the value is a number between two bounds.
 
     Args:
-        left: lower bound; None for none.
-        right: upper bound; None for none.
-        left_ok: the lower bound itself passes.
-        right_ok: the upper bound itself passes.
-        eps: how far a value may lie from a bound to count as equal to it.
+        left: Lower bound; None for no bound.
+        right: Upper bound; None for no bound.
+        left_ok: Whether the lower bound itself passes.
+        right_ok: Whether the upper bound itself passes.
+        eps: Distance from a bound within which a value counts as equal to it.
 
     Raises:
-        ValueError: ``left > right``; the loader: the value lies outside.
-        TypeError: the loader: the value is no number.
+        ValueError: ``left > right``; on loading: the value is out of bounds.
+        TypeError: On loading: the value is not a number.
     """
     low = -math.inf if left is None else left
     high = math.inf if right is None else right
@@ -75,22 +75,22 @@ def interval(
 
 
 def is_negative() -> ILoaderClass:
-    """The value, which must be below 0 (else ``ValueError``)."""
+    """Check that the value is below 0 (else ``ValueError``)."""
     return _sign(lambda v: v < 0, "negative")
 
 
 def is_positive() -> ILoaderClass:
-    """The value, which must be above 0 (else ``ValueError``)."""
+    """Check that the value is above 0 (else ``ValueError``)."""
     return _sign(lambda v: v > 0, "positive")
 
 
 def non_negative() -> ILoaderClass:
-    """The value, which must be at least 0 (else ``ValueError``)."""
+    """Check that the value is at least 0 (else ``ValueError``)."""
     return _sign(lambda v: v >= 0, "non-negative")
 
 
 def non_positive() -> ILoaderClass:
-    """The value, which must be at most 0 (else ``ValueError``)."""
+    """Check that the value is at most 0 (else ``ValueError``)."""
     return _sign(lambda v: v <= 0, "non-positive")
 
 
@@ -109,7 +109,7 @@ def positive() -> ILoaderClass:
 
 
 def plus(addend: object) -> ILoaderClass:
-    """``value + addend``; as in all arithmetic here, the operand may be a loader, which is applied to the value."""
+    """``value + addend``. As in all arithmetic here, the operand may be a loader, which is applied to the value."""
     return _with_operand(operator.add, addend)
 
 
@@ -159,25 +159,25 @@ def _of_operand(function: Callable[[Any, Any], Any], operand: object) -> ILoader
 
 
 def msum(*items: Callable[[Any], Any]) -> ILoaderClass:
-    """The sum of what these loaders, or functions, return for the value."""
+    """Sum the results of these loaders, or functions, for the value."""
     return Loader(lambda v: sum(item(v) for item in items))
 
 
 def mmulti(*items: Callable[[Any], Any]) -> ILoaderClass:
-    """The product of what these loaders, or functions, return for the value."""
+    """Multiply the results of these loaders, or functions, for the value."""
     return Loader(lambda v: math.prod(item(v) for item in items))
 
 
 def mcmp(first: object, *items: object) -> ILoaderClass:
-    """The value, for which a chain of comparisons must hold, as in ``mcmp(1, "<", keep(), "<=", 3)``.
+    """Check a chain of comparisons of the value, such as ``mcmp(1, "<", keep(), "<=", 3)``.
 
     Args:
-        first: the first operand: a constant, or a loader, which is applied to the value.
-        items: an operator (``!= == < <= > >=``) and an operand, any number of times.
+        first: First operand: a constant, or a loader, which is applied to the value.
+        items: Any number of operators (``!= == < <= > >=``), each followed by an operand.
 
     Raises:
-        ValueError: an operator without operand; the loader: a comparison that does not hold.
-        KeyError: an unknown operator.
+        ValueError: An operator lacks an operand; on loading: a comparison does not hold.
+        KeyError: An operator is unknown.
     """
     chain = [first, *items]
     check_chain(chain)

@@ -1,4 +1,4 @@
-"""Loaders of text."""
+"""Loaders of strings."""
 
 import re
 from typing import Any
@@ -7,11 +7,11 @@ from ding.utils.loader.base import ILoaderClass, Loader
 
 
 def enum(*items: object, case_sensitive: bool = True) -> ILoaderClass:
-    """The text of the value, which must be that of one of the items (else ``ValueError``).
+    """Check that the text of the value equals that of one of the items (else ``ValueError``).
 
     Args:
-        items: what is allowed; ``str`` of each counts.
-        case_sensitive: where False, upper and lower case are the same, and the result is in lower case.
+        items: Allowed values, compared by ``str``.
+        case_sensitive: If False, case is ignored and the result is in lower case.
     """
 
     def text_of(value: object) -> str:
@@ -28,10 +28,10 @@ def enum(*items: object, case_sensitive: bool = True) -> ILoaderClass:
 
 
 def rematch(regexp: str | re.Pattern[str]) -> ILoaderClass:
-    """The value, a text that a regular expression must match from end to end (else ``ValueError``).
+    """Check that a regular expression matches the whole value (else ``ValueError``).
 
     Raises:
-        TypeError: ``regexp`` is neither text nor a pattern; the loader: the value is no text.
+        TypeError: ``regexp`` is neither a string nor a pattern; on loading: the value is not a string.
     """
     pattern = _pattern(regexp)
 
@@ -44,11 +44,11 @@ def rematch(regexp: str | re.Pattern[str]) -> ILoaderClass:
 
 
 def regrep(regexp: str | re.Pattern[str], group: int | str = 0) -> ILoaderClass:
-    """A group of the first match of a regular expression in the value, a text (``ValueError`` without a match).
+    """Return a group of the first match of a regular expression in the value (``ValueError`` without a match).
 
     Raises:
-        TypeError: ``regexp`` is neither text nor a pattern; the loader: the value is no text.
-        IndexError: the loader: the expression has no such group.
+        TypeError: ``regexp`` is neither a string nor a pattern; on loading: the value is not a string.
+        IndexError: On loading: the expression has no such group.
     """
     pattern = _pattern(regexp)
 

@@ -8,10 +8,10 @@ from ding.utils.loader.base import ILoaderClass, Loader
 
 
 def is_type(type_: type) -> ILoaderClass:
-    """The value, which must be an instance of a type.
+    """Check that the value is an instance of a type.
 
     Raises:
-        TypeError: ``type_`` is no type; the loader: the value is of another one.
+        TypeError: ``type_`` is not a type; on loading: the value has another type.
     """
     if not isinstance(type_, type):
         raise TypeError(f"type_ must be a type, got {type_!r}")
@@ -24,12 +24,12 @@ def to_type(type_: Callable[[Any], Any]) -> ILoaderClass:
 
 
 def is_callable() -> ILoaderClass:
-    """The value, which must be callable (else ``TypeError``)."""
+    """Check that the value is callable (else ``TypeError``)."""
     return Loader((callable, lambda v: TypeError(f"the value must be callable, got {v!r}")))
 
 
 def prop(attr_name: str) -> ILoaderClass:
-    """The attribute of the value with this name (``AttributeError`` where there is none)."""
+    """Get an attribute of the value (``AttributeError`` if there is none)."""
 
     def load(value: object) -> object:
         try:
@@ -41,7 +41,7 @@ def prop(attr_name: str) -> ILoaderClass:
 
 
 def method(method_name: str) -> ILoaderClass:
-    """The method of the value with this name (``TypeError`` where there is none)."""
+    """Get a method of the value (``TypeError`` if there is none)."""
 
     def refuse(value: object) -> NoReturn:
         raise TypeError(f"type {type(value).__name__!r} not support function {method_name!r}")
@@ -50,10 +50,10 @@ def method(method_name: str) -> ILoaderClass:
 
 
 def fcall(*args: Any, **kwargs: Any) -> ILoaderClass:
-    """What the value, a function, returns for these arguments."""
+    """Call the value, a function, with these arguments."""
     return Loader(lambda v: v(*args, **kwargs))
 
 
 def fpartial(*args: Any, **kwargs: Any) -> ILoaderClass:
-    """The value, a function, with these arguments bound."""
+    """Bind these arguments to the value, a function."""
     return Loader(lambda v: partial(v, *args, **kwargs))

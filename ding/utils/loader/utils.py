@@ -1,4 +1,4 @@
-"""Loaders around other loaders, and the two simplest."""
+"""Loaders that wrap other loaders, and the two simplest."""
 
 from typing import Any
 
@@ -6,25 +6,25 @@ from ding.utils.loader.base import ILoaderClass, Loader
 
 
 def keep() -> ILoaderClass:
-    """The value as it is."""
+    """Return the value unchanged."""
     return Loader(lambda v: v)
 
 
 def raw(value: Any) -> ILoaderClass:
-    """This constant for every value, also where it is a type, a function or a loader."""
+    """Return this constant for every value, even if it is a type, a function or a loader."""
     return Loader(lambda v: value)
 
 
 def optional(loader: object) -> ILoaderClass:
-    """What the loader returns, or None for None."""
+    """Apply the loader, or return None for None."""
     return Loader(loader) | None
 
 
 def check_only(loader: object) -> ILoaderClass:
-    """The value as it is, if the loader passes it."""
+    """Return the value unchanged if the loader accepts it."""
     return Loader(loader) & keep()
 
 
 def check(loader: object) -> ILoaderClass:
-    """Whether the loader passes the value: a bool."""
+    """Return whether the loader accepts the value, as a bool."""
     return Loader(Loader(loader).check)

@@ -3,7 +3,7 @@
 from ding.utils import DATASET_REGISTRY
 from ding.utils.exports import lazy_exports, register_lazily
 
-# They need packages of extras: imported when they are built.
+# Optional dependencies: imported when such a data set is built.
 for _name, _home in {
     "naive": "dataset:NaiveRLDataset",
     "hdf5": "dataset:HDF5Dataset",

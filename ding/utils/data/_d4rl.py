@@ -1,4 +1,4 @@
-"""Files of D4RL (Fu et al. 2020, arXiv:2004.07219): where they are, what is in them, and their transitions."""
+"""Files of D4RL (Fu et al. 2020, arXiv:2004.07219): paths, contents and transitions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ D4RL_KEYS = ("observations", "actions", "rewards", "terminals")
 
 
 class UnknownRewardNormError(DatasetError, NotImplementedError):
-    """A value of ``env.reward_norm`` that is not known."""
+    """The value of ``env.reward_norm`` is unknown."""
 
 
 def d4rl_path(path: str, env_id: str | None) -> str:
-    """Return the file of an env where ``path`` is a folder: ``hopper-medium-v2`` lies in ``hopper_medium-v2.hdf5``."""
+    """Return the file of an env where ``path`` is a folder: ``hopper-medium-v2`` is stored in
+    ``hopper_medium-v2.hdf5``."""
     if not os.path.isdir(path):
         return path
     if env_id is None:
@@ -37,11 +38,11 @@ def read_d4rl(path: str) -> Arrays:
 
 
 def d4rl_ends(arrays: Arrays) -> np.ndarray:
-    """Which steps are the last of an episode, also by a time limit."""
+    """Return which steps end an episode, time limits included."""
     terminals = arrays["terminals"].astype(np.bool_)
     if "timeouts" in arrays:
         return terminals | arrays["timeouts"].astype(np.bool_)
-    # Without time-outs an episode is cut after the usual number of steps.
+    # Without recorded time-outs, episodes are cut after the usual number of steps.
     ends, begin = terminals.copy(), 0
     for step in range(len(ends)):
         ends[step] |= step - begin == _D4RL_EPISODE_STEPS - 1
@@ -50,14 +51,14 @@ def d4rl_ends(arrays: Arrays) -> np.ndarray:
 
 
 def d4rl_transitions(arrays: Arrays, reward_norm: str | None = None) -> Arrays:
-    """Return the transitions of a file, without the last step of an episode that ran into its time limit.
+    """Return the transitions of a file, without the last step of each episode that hit its time limit.
 
     Args:
-        arrays: of :func:`read_d4rl`.
-        reward_norm: see :func:`normalised_rewards`.
+        arrays: Arrays from :func:`read_d4rl`.
+        reward_norm: See :func:`normalised_rewards`.
     """
     terminals = arrays["terminals"].astype(np.bool_)
-    # The next observation of a step before a time limit is that of a new episode; so is that of the last step.
+    # The next observation of a step before a time limit, and of the last step, belongs to a new episode.
     usable = terminals | ~d4rl_ends(arrays)
     next_obs = arrays.get("next_observations")
     if next_obs is None:
@@ -71,17 +72,17 @@ def d4rl_transitions(arrays: Arrays, reward_norm: str | None = None) -> Arrays:
 
 
 def normalised_rewards(reward: np.ndarray, episode: np.ndarray, kind: str | None) -> np.ndarray:
-    """Return rewards on the scale that an algorithm wants.
+    """Return rewards rescaled for an algorithm.
 
     Args:
         reward: float32 ``[N]``.
-        episode: int ``[N]``, the number of the episode of each step, in ascending order.
-        kind: ``normalize`` to mean 0 and deviation 1; ``iql_locomotion``, divided by the range of the episodes'
-            returns, times 1000; ``iql_antmaze``, ``cql_antmaze`` and ``antmaze``, shifts and scales of rewards 0 and 1;
-            None for rewards as they are.
+        episode: int ``[N]``, episode number of each step, ascending.
+        kind: ``normalize`` for mean 0 and standard deviation 1; ``iql_locomotion`` divides by the range of episode
+            returns and multiplies by 1000; ``iql_antmaze``, ``cql_antmaze`` and ``antmaze`` shift and scale rewards of
+            0 and 1; None keeps the rewards.
 
     Raises:
-        UnknownRewardNormError: another ``kind``.
+        UnknownRewardNormError: ``kind`` is none of these.
     """
     if kind is None:
         return reward

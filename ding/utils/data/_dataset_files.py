@@ -1,4 +1,4 @@
-"""Files of data sets: HDF5, lists of transitions, and what is wrong with one.
+"""Files of data sets: HDF5 and lists of transitions, and their errors.
 
 Exceptions::
 
@@ -27,53 +27,53 @@ from ding.utils.names import check_choice, did_you_mean
 Arrays = dict[str, np.ndarray]
 
 _HDF5_KEYS = ("obs", "action", "reward", "done", "next_obs")
-# Bytes of a column that are looked at together: a data set may be larger than memory.
+# Bytes of a column processed at a time: a data set may be larger than memory.
 _PART_BYTES = 1 << 20
 
 
 class DatasetError(ValueError, UserMistake):
-    """A data set that cannot be learned from; the message names the file or field."""
+    """A data set cannot be used for training; the message names the file or field."""
 
 
 class DatasetKeyError(DatasetError, KeyError):
-    """A key of the config that a data set needs is missing. ``str()`` is the plain message, without quotes."""
+    """A config key required by a data set is missing. ``str()`` is the plain message, without quotes."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class DatasetFileError(DatasetError):
-    """A file that is truncated or has another format."""
+    """The file is truncated or has another format."""
 
 
 class DatasetFieldError(DatasetError):
-    """A field that is missing, or has the wrong length, shape or type."""
+    """A field is missing, or has the wrong length, shape or type."""
 
 
 class DatasetValueError(DatasetError):
-    """NaN or infinity in a field."""
+    """A field holds NaN or infinity."""
 
 
 class Column(Protocol):
-    """An array ``[N, ...]``, or something that is read like one: the arrays of several files, one after the other."""
+    """An array ``[N, ...]``, or several files' arrays that are read as one."""
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the elements."""
+        """dtype of the elements."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """``(N, ...)``."""
 
     def __len__(self) -> int:
-        """N."""
+        """Return N."""
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        """Return the rows of a slice, of an int64 array of positions, or one row."""
+        """Return one row, or the rows of a slice or an int64 array of positions."""
 
 
 def parts_of(column: Column) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield ``(first row, rows)`` of parts of a column that are small in memory."""
+    """Yield ``(first row, rows)`` for parts of a column that fit in memory."""
     row_bytes = column.dtype.itemsize * int(np.prod(column.shape[1:], dtype=np.int64))
     step = max(1, _PART_BYTES // max(1, row_bytes))
     for begin in range(0, len(column), step):
@@ -84,13 +84,13 @@ def check_columns(columns: Mapping[str, Column], needed: Sequence[str], where: s
     """Return the number of rows of the columns of a data set.
 
     Args:
-        columns: by name.
-        needed: fields that there must be.
-        where: file or kind of the data set, for messages.
+        columns: Field name -> column.
+        needed: Required fields.
+        where: File or kind of the data set, for messages.
 
     Raises:
-        DatasetFieldError: a needed field is missing, or fields have different lengths.
-        DatasetValueError: a float column holds NaN or infinity; the message names the first such row.
+        DatasetFieldError: A required field is missing, or fields have different lengths.
+        DatasetValueError: A float column holds NaN or infinity; the message names the first such row.
     """
     for name in needed:
         if name not in columns:
@@ -104,7 +104,7 @@ def check_columns(columns: Mapping[str, Column], needed: Sequence[str], where: s
     for name, column in columns.items():
         if getattr(column.dtype, "kind", "") == "f":
             for begin, rows in parts_of(column):
-                # One sum is finite where all rows are, but for an overflow.
+                # The sum is finite if all rows are, except on overflow.
                 if not np.isfinite(np.sum(rows, dtype=np.float64)):
                     wrong = ~np.isfinite(rows).reshape(len(rows), -1).all(1)
                     if wrong.any():
@@ -128,7 +128,7 @@ def mean_and_std(column: Column) -> tuple[np.ndarray, np.ndarray]:
 
 
 def grouped(rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields ``group/name`` as ``{group: {name: ...}}``."""
+    """Return fields named ``group/name`` as ``{group: {name: ...}}``."""
     tree: dict[str, Any] = {}
     for name, value in rows.items():
         *groups, leaf = name.split("/")
@@ -151,12 +151,12 @@ def action_bounds(action: Column, low: ArrayLike, high: ArrayLike) -> np.ndarray
 
 
 def read_hdf5(path: str) -> Arrays:
-    """Return all arrays of numbers of an HDF5 file; those of groups as ``group/name``.
+    """Return all numeric arrays of an HDF5 file; arrays in groups are named ``group/name``.
 
     Raises:
         MissingExtraError: h5py is not installed.
-        FileNotFoundError: there is no such file.
-        DatasetFileError: the file is truncated, or no HDF5 file.
+        FileNotFoundError: There is no such file.
+        DatasetFileError: The file is truncated or not HDF5.
     """
     h5py = require_extra("h5py", "hdf5")
     if not os.path.isfile(path):
@@ -185,11 +185,11 @@ def hdf5_save(exp_data: Sequence[Any], expert_data_path: str) -> None:
 
     Args:
         exp_data: N transitions with arrays, tensors or numbers.
-        expert_data_path: a suffix ``.pkl`` is cut off. The folder must exist.
+        expert_data_path: Path prefix; a suffix ``.pkl`` is removed. The folder must exist.
 
     Raises:
         MissingExtraError: h5py is not installed.
-        TypeError: a value is no array of numbers (``data_type='naive'`` takes such transitions).
+        TypeError: A value is not a numeric array (``data_type='naive'`` takes such transitions).
     """
     h5py = require_extra("h5py", "hdf5")
     arrays = {key: _stacked(exp_data, key) for key in _HDF5_KEYS}
@@ -212,15 +212,15 @@ def _stacked(transitions: Sequence[Any], key: str) -> np.ndarray:
     return array
 
 
-# The columnar format knows TransitionBatch, which is a floor above.
+# The columnar format uses TransitionBatch, which belongs to a higher layer.
 _SAVERS = {"naive": f"{__name__}:naive_save", "hdf5": f"{__name__}:hdf5_save", "columns": "ding.data:columns_save"}
 
 
 def offline_data_save_type(exp_data: Sequence[Any], expert_data_path: str, data_type: str = "naive") -> None:
-    """Write transitions in the format ``data_type``, so that the data set of that type reads them.
+    """Write transitions in the format that the data set of type ``data_type`` reads.
 
     Raises:
-        KeyError: there is no such format.
+        KeyError: The format is unknown.
     """
     check_choice("data_type", data_type, _SAVERS, KeyError)
     module, _, name = _SAVERS[data_type].partition(":")
@@ -229,10 +229,10 @@ def offline_data_save_type(exp_data: Sequence[Any], expert_data_path: str, data_
 
 
 def needed_key(cfg: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a path like ``policy.collect.data_path``.
+    """Return the value at a path such as ``policy.collect.data_path``.
 
     Raises:
-        DatasetKeyError: there is none.
+        DatasetKeyError: The key is missing.
     """
     value = cfg
     for name in path.split("."):

@@ -1,4 +1,4 @@
-"""Replay logs of dopamine: the buffers that its agents wrote, one checkpoint of them per training iteration."""
+"""Replay logs of dopamine: replay buffers saved by its agents, one checkpoint per training iteration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 _STORED = ("observation", "action", "reward", "terminal")
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-# Arguments of dopamine's buffer that say what the files say themselves.
+# Arguments of dopamine's buffer that follow from the files.
 _NOT_NEEDED = frozenset(
     {"max_sample_attempts", "terminal_dtype", "action_shape", "action_dtype", "reward_shape", "reward_dtype"}
     | {"checkpoint_duration", "keep_every"}
@@ -37,8 +37,8 @@ class FixedReplayBuffer:
 
     A log is the folder ``replay_logs`` of a run, as those of the Atari DQN replay data set (Agarwal et al. 2020,
     arXiv:1907.04543): gzip'ed numpy files ``$store$_observation_ckpt.<suffix>.gz``, the same of ``action, reward,
-    terminal``, and ``add_count_ckpt.<suffix>.gz``. Dopamine is not needed, and no pickle is read: episode ends without
-    a terminal, which newer logs hold as a pickled set, are not known (a warning says so).
+    terminal``, and ``add_count_ckpt.<suffix>.gz``. Dopamine is not required, and no pickle is read: newer logs store
+    episode ends without a terminal as a pickled set, which is ignored with a warning.
 
     Args:
         data_dir: the folder.
@@ -93,7 +93,7 @@ class FixedReplayBuffer:
         self.add_count = self._logs[0].add_count
 
     def load_single_buffer(self, suffix: int) -> None:
-        """Read one checkpoint, in place of what was read before; raises like the constructor."""
+        """Read one checkpoint, replacing the data read before. Raises the same errors as the constructor."""
         self._logs = [self._read(suffix)]
         self.add_count = self._logs[0].add_count
 
@@ -126,14 +126,14 @@ class FixedReplayBuffer:
         """Return ``(state, action, reward, next_state, next_action, next_reward, terminal, indices)`` of B transitions.
 
         States are ``[B, *observation_shape, stack_size]``, the newest frame last. The reward is the discounted sum of
-        ``update_horizon`` rewards, or up to the end of the episode, after which ``next_...`` mean nothing.
+        ``update_horizon`` rewards, cut at the end of the episode, where the ``next_...`` arrays are undefined.
 
         Args:
-            batch_size: B; that of the constructor by default.
+            batch_size: B; the constructor's value by default.
             indices: rows of the transitions, not checked to lie in one episode; drawn from those that do by default.
 
         Raises:
-            DatasetFieldError: no transition of the log is whole.
+            DatasetFieldError: The log holds no complete transition.
             IndexError: there is no such row.
             ValueError: ``batch_size`` is not the number of indices.
         """
@@ -155,7 +155,7 @@ class FixedReplayBuffer:
         rows = log.rows
         ahead = (places[:, None] + np.arange(len(self._discounts))) % log.count
         ended = rows["terminal"][ahead].astype(bool)
-        # A reward counts while no step before it has ended the episode.
+        # A reward counts until a step ends the episode.
         counts = np.cumsum(ended, axis=1) - ended == 0
         weights = (self._discounts * counts).reshape(*counts.shape, *[1] * (rows["reward"].ndim - 1))
         reward = (rows["reward"][ahead] * weights).sum(1).astype(rows["reward"].dtype)
@@ -177,7 +177,7 @@ class FixedReplayBuffer:
 
 
 class _Log:
-    """The rows of one checkpoint: a ring, of which the first ``capacity`` rows are read."""
+    """The rows of one checkpoint: the first ``capacity`` rows of a ring."""
 
     def __init__(self, folder: Path, suffix: int, capacity: int | None) -> None:
         self.add_count, _ = _read_array(folder / f"add_count_ckpt.{suffix}.gz")
@@ -192,14 +192,14 @@ class _Log:
         self._valid: dict[tuple[int, int], np.ndarray] = {}
 
     def valid_rows(self, stack: int, horizon: int) -> np.ndarray:
-        """Return the rows whose ``stack`` frames belong to one episode, and which ``horizon`` newer rows follow."""
+        """Return the rows whose ``stack`` frames belong to one episode and that ``horizon`` newer rows follow."""
         if (stack, horizon) not in self._valid:
             self._valid[stack, horizon] = self._whole(stack, horizon)
         return self._valid[stack, horizon]
 
     def _whole(self, stack: int, horizon: int) -> np.ndarray:
         rows, added = np.arange(self.count), int(self.add_count)
-        # The oldest row of a ring that is full is the one that would be written next.
+        # The oldest row of a full ring is the one to be overwritten next.
         age = (rows - added) % self._ring if added >= self._ring else rows
         whole = (age >= stack - 1) & (age + horizon < min(added, self._ring))
         if self.count < self._ring:
@@ -211,12 +211,11 @@ class _Log:
 
 
 def _read_array(path: Path, num_rows: int | None = None) -> tuple[np.ndarray, int]:
-    """Return the array of a gzip'ed numpy file, or its first rows, and the number of rows of the file (1 of a single
-    number).
+    """Return the array of a gzip'ed numpy file, or its first rows, and the file's number of rows (1 for a scalar).
 
     Raises:
-        FileNotFoundError: there is no such file.
-        DatasetFileError: it is damaged, or holds no numbers.
+        FileNotFoundError: There is no such file.
+        DatasetFileError: The file is damaged or not numeric.
     """
     try:
         with gzip.open(path) as file:

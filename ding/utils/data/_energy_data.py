@@ -1,4 +1,4 @@
-"""Transitions of a D4RL file for QGPO, with the actions that its diffusion draws for their states."""
+"""Transitions of a D4RL file for QGPO, with diffusion actions for their states."""
 
 from __future__ import annotations
 

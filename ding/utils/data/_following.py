@@ -1,4 +1,4 @@
-"""Which row of a data set follows which."""
+"""Successor rows in a data set."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _HASH_SEED = 20301
 
 
 def following_rows(columns: Mapping[str, Column]) -> np.ndarray:
-    """Return for each row the row of the step after it, int64 ``[N]``; -1 where there is none.
+    """Return the successor of each row, int64 ``[N]``; -1 where there is none.
 
-    The step after a row has the row's ``next_obs`` as its ``obs``. It is the next row, or the first such row behind it:
-    collectors write the steps of several envs in turns. A row that is ``done`` has none, nor has the last step before a
-    time limit, whose ``next_obs`` no other row has.
+    The successor is the first later row whose ``obs`` equals the row's ``next_obs``; it need not be adjacent, because
+    collectors interleave the steps of several envs. A ``done`` row has no successor, nor has the last step before a
+    time limit.
 
     Args:
         columns: ``obs``, ``next_obs`` (or fields ``obs/x``, ``next_obs/x``) and ``done``, each with N rows.
@@ -32,7 +32,7 @@ def following_rows(columns: Mapping[str, Column]) -> np.ndarray:
     seen = sum((_hashes(one) for one, _ in pairs), np.zeros(count, np.uint64))
     ahead = sum((_hashes(other, one.dtype) for one, other in pairs), np.zeros(count, np.uint64))
     _, groups = np.unique(np.concatenate([seen, ahead]), return_inverse=True)
-    # Rows with equal observations lie together, in the order of the data set.
+    # Rows with equal observations are adjacent, in the order of the data set.
     keys = groups[:count] * count + here
     order = np.argsort(keys)
     place = np.searchsorted(keys[order], groups[count:] * count + here, side="right")

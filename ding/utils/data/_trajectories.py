@@ -17,12 +17,12 @@ from ding.utils.registry_factory import DATASET_REGISTRY
 
 Config = Mapping[str, Any]
 
-# Of an array of states; images have more.
+# Number of axes of an array of states; images have more.
 _VECTOR_AXES = 2
 
 
 def split_episodes(steps: Arrays, ends: np.ndarray) -> Iterator[Arrays]:
-    """Yield the episodes of consecutive steps; what follows the last end is one, too.
+    """Yield the episodes of consecutive steps, including an unfinished one at the end.
 
     Args:
         steps: key -> array ``[N, ...]``.
@@ -36,13 +36,13 @@ def split_episodes(steps: Arrays, ends: np.ndarray) -> Iterator[Arrays]:
 
 
 def with_returns_to_go(episode: Arrays, scale: float) -> Arrays:
-    """Return the episode with the sums of the rewards from each step on, undiscounted, divided by ``scale``."""
+    """Return the episode with undiscounted returns-to-go, divided by ``scale``."""
     sums = np.cumsum(episode["rewards"][::-1], dtype=np.float64)[::-1]
     return {**episode, "returns_to_go": (sums / scale).astype(np.float32)}
 
 
 def window_of(episode: Arrays, start: int, length: int) -> tuple[np.ndarray, ...]:
-    """``(timesteps, states, actions, returns_to_go, mask)`` of ``length`` steps from ``start``, filled with zeros."""
+    """Return ``(timesteps, states, actions, returns_to_go, mask)`` of ``length`` steps from ``start``, zero-padded."""
     parts = [np.asarray(episode[key][start : start + length]) for key in ("states", "actions", "returns_to_go")]
     found = len(parts[0])
     filled = [np.concatenate([one, np.zeros((length - found, *one.shape[1:]), one.dtype)]) for one in parts]
@@ -90,7 +90,7 @@ class D4RLTrajectoryDataset(Dataset[Any]):
             one["states"] = ((one["states"] - self._mean) / self._std).astype(np.float32)
 
     def get_state_stats(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and standard deviation of the states, before they were standardised."""
+        """Return the mean and standard deviation of the states before standardisation."""
         return self._mean.copy(), self._std.copy()
 
     def __len__(self) -> int:
@@ -105,8 +105,7 @@ class D4RLTrajectoryDataset(Dataset[Any]):
 
 @DATASET_REGISTRY.register("d4rl_diffuser")
 class D4RLDiffuserDataset(Dataset[Any]):
-    """Windows of trajectories as they are, for diffusion policies: items are those of `D4RLTrajectoryDataset`, but the
-    states are not standardised.
+    """Windows of trajectories for diffusion policies: as `D4RLTrajectoryDataset`, but without standardised states.
 
     Args:
         dataset_path: a file as ``dataset.data_dir_prefix`` of `D4RLTrajectoryDataset`; or ``cfg``.
@@ -140,7 +139,7 @@ class D4RLDiffuserDataset(Dataset[Any]):
 
 
 def _read_trajectories(path: str, rtg_scale: float) -> list[Arrays]:
-    """Trajectories with ``states, actions, rewards, returns_to_go``."""
+    """Read trajectories with the keys ``states, actions, rewards, returns_to_go``."""
     if "hdf5" in path:
         arrays = read_d4rl(path)
         steps = {key: arrays[key] for key in ("observations", "actions", "rewards")}
@@ -159,13 +158,13 @@ def _read_trajectories(path: str, rtg_scale: float) -> list[Arrays]:
 
 
 def _number_array(values: Any) -> np.ndarray:
-    """float32, or int64 of whole numbers, which are discrete actions."""
+    """Return a float32 array, or int64 for integers, which are discrete actions."""
     array = np.asarray(values)
     return array.astype(np.int64 if array.dtype.kind in "iu" else np.float32)
 
 
 def _as_arrays(episode: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Arrays:
-    """Return a trajectory by the keys of D4RL, from such a one or from a list of transitions."""
+    """Return a trajectory with the keys of D4RL, from such a dict or from a list of transitions."""
     if isinstance(episode, Mapping):
         return {key: np.asarray(value) for key, value in episode.items()}
     names = {"observations": "obs", "actions": "action", "rewards": "reward"}
@@ -284,18 +283,18 @@ class SequenceDataset(Dataset[Any]):
 
 
 def _whole_episodes(steps: Arrays, ends: np.ndarray) -> Iterator[Arrays]:
-    """Return the episodes without the begin of one behind the last end, whose rewards would seem to stop."""
+    """Return the episodes without the unfinished one at the end, whose rewards would seem to stop."""
     count = int(np.flatnonzero(ends)[-1]) + 1 if ends.any() else len(ends)
     return split_episodes({key: array[:count] for key, array in steps.items()}, ends[:count])
 
 
 def _sequence_steps(arrays: Arrays) -> Arrays:
-    """Steps with a last axis for each field."""
+    """Return the steps with a last axis for every field."""
     return {key: arrays[key].reshape(len(arrays[key]), -1).astype(np.float32) for key in D4RL_KEYS}
 
 
 def _sequence_ends(arrays: Arrays, env_id: str) -> np.ndarray:
-    """Ends of episodes. A ``maze2d`` env goes on when its goal is reached, which is where an episode ends here."""
+    """Return the ends of episodes. In ``maze2d``, whose envs continue past the goal, an episode ends at the goal."""
     if "maze2d" not in env_id:
         return d4rl_ends(arrays)
     reached = arrays["rewards"].reshape(-1) > 0

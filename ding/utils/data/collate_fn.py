@@ -1,4 +1,4 @@
-"""Stack samples to a batch, and cut a batch to samples.
+"""Stack samples into a batch, and split a batch into samples.
 
 B is the number of samples, T the number of steps of each.
 """
@@ -81,17 +81,17 @@ def default_collate(batch: Sequence[Any], cat_1dim: bool = True, ignore_prefix: 
 
 
 def _with_key(key: object, collate: Callable[..., T], *args: Any) -> T:
-    """Call ``collate``, and add to what it raises which key the samples are from."""
+    """Call ``collate``; errors name the key of the samples."""
     try:
         return collate(*args)
     except (TypeError, ValueError, RuntimeError) as error:
         if type(error) not in (TypeError, ValueError, RuntimeError):
-            raise  # a subclass may take other arguments, or be caught by its own name
+            raise  # a subclass may take other arguments, or have its own handler
         raise type(error)(f"key {key!r}: {error}") from error
 
 
 def default_decollate(batch: object, ignore: Sequence[str] = STATE_KEYS) -> list[Any]:
-    """Cut a batch to a list of B samples.
+    """Split a batch into a list of B samples.
 
     A tensor ``[B, ...]`` gives B tensors ``[...]`` that share its memory, ``[B]`` gives tensors ``(1,)``; a dict gives
     B dicts, a list or tuple B tuples; a distribution gives B times None.
@@ -164,7 +164,7 @@ def _time_major(key: str, segments: Sequence[Any]) -> object:
 
 
 def diff_shape_collate(batch: Sequence[Any]) -> Tree:
-    """Like ``default_collate``, but what cannot be stacked stays a list: unequal shapes, and batches with a None.
+    """Like ``default_collate``, but keep a list where stacking is impossible: unequal shapes, or a None.
 
     Samples of shape ``(1,)`` become ``[B, 1]``.
     """

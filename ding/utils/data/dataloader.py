@@ -1,4 +1,4 @@
-"""What is made in a thread while what came before is used: any items, and batches of samples.
+"""Prefetching in a background thread: of arbitrary items, and of batches of samples.
 
 Exceptions::
 
@@ -26,13 +26,13 @@ _JOIN_TIMEOUT_S = 10.0
 
 
 class LoaderError(RuntimeError):
-    """The data source of a loader raised; see ``__cause__``."""
+    """The data source of a loader raised an error; see ``__cause__``."""
 
 
 class Prefetcher(Generic[T]):
-    """Calls ``produce`` in a thread, at most ``capacity`` results ahead; ``StopIteration`` ends it.
+    """Call ``produce`` in a thread, at most ``capacity`` results ahead. ``StopIteration`` ends it.
 
-    Concurrency: one thread may ``take`` while any thread calls ``close``. Both sides wait on a condition.
+    Concurrency: one thread may call ``take`` while any thread calls ``close``. Both sides wait on a condition.
     """
 
     def __init__(self, produce: Callable[[], T], capacity: int, name: str) -> None:
@@ -49,9 +49,9 @@ class Prefetcher(Generic[T]):
         """Return the next result.
 
         Raises:
-            StopIteration: there is none, or this is closed.
-            LoaderError: ``produce`` failed. Results made before that are given first.
-            TimeoutError: none came within ``timeout_s`` seconds (None: no limit).
+            StopIteration: There are no more results, or the prefetcher is closed.
+            LoaderError: ``produce`` failed. Earlier results are returned first.
+            TimeoutError: No result arrived within ``timeout_s`` seconds (None: no limit).
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._ready or self.closed or self._end is not None, timeout_s):
@@ -64,7 +64,9 @@ class Prefetcher(Generic[T]):
             raise LoaderError(f"the data source failed: {self._end!r}") from self._end
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Stop and drop what waits; wait ``timeout_s`` seconds (None: no limit) for the thread. May be called again."""
+        """Stop and drop waiting results. Wait ``timeout_s`` seconds (None: no limit) for the thread. May be called
+        repeatedly.
+        """
         with self._changed:
             self.closed = True
             self._ready.clear()
@@ -89,7 +91,7 @@ class Prefetcher(Generic[T]):
                     self._changed.notify_all()
 
     def _wait_for_space(self) -> bool:
-        """Wait until a result fits; False when this was closed."""
+        """Wait for room for one result; return False once closed."""
         with self._changed:
             self._changed.wait_for(lambda: self.closed or len(self._ready) < self._capacity)
             return not self.closed
@@ -98,17 +100,17 @@ class Prefetcher(Generic[T]):
 class AsyncDataLoader:
     """Iterate over batches that a thread prepares ahead, in order.
 
-    The thread calls the source, runs what it returns, collates, and moves the batch to the device. At most
-    ``2 * max(1, num_workers)`` batches wait; then it pauses. So the source is called ahead of consumption.
+    The thread calls the source, runs the functions it returns, collates, and moves the batch to the device. It pauses
+    while ``2 * max(1, num_workers)`` batches are waiting, so the source is called ahead of consumption.
 
     Concurrency: one thread may iterate while any thread calls ``close``.
 
     Args:
         data_source: ``data_source(batch_size)`` gives a list of samples, or a list of functions without arguments that
             give one sample each; None ends the iteration.
-        batch_size: samples per batch.
-        device: where batches go; anything but a ``cuda`` device leaves them.
-        chunk_size: kept for the config; must divide ``batch_size``.
+        batch_size: Samples per batch.
+        device: Device that batches are moved to; only ``cuda`` devices have an effect.
+        chunk_size: Accepted for compatibility; must divide ``batch_size``.
         collate_fn: list of samples -> batch; ``default_collate`` by default.
         num_workers: threads that run the functions; with 0 or 1 the preparing thread does.
         timeout_s: seconds that ``next`` waits at most; None waits until a batch, a failure or ``close``.
@@ -138,7 +140,7 @@ class AsyncDataLoader:
         self.timeout_s = timeout_s
         self._pool = ThreadPoolExecutor(num_workers, "dataloader-worker") if num_workers > 1 else None
         target = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
-        # The thread holds no reference to the loader, so one that nobody uses any more ends its thread.
+        # The thread holds no reference to the loader, so garbage collection of the loader ends it.
         make = partial(_make_batch, data_source, batch_size, collate_fn or default_collate, target, self._pool)
         self._batches = Prefetcher(make, 2 * max(1, num_workers), "dataloader")
 
@@ -146,11 +148,11 @@ class AsyncDataLoader:
         return self
 
     def __next__(self) -> Any:
-        """Return the next batch; None after ``close`` or after the source gave None.
+        """Return the next batch; None after ``close`` or after the source returned None.
 
         Raises:
-            LoaderError: the source failed. Batches made before that are given first.
-            TimeoutError: none came within ``timeout_s``.
+            LoaderError: The source failed. Earlier batches are returned first.
+            TimeoutError: No batch arrived within ``timeout_s``.
         """
         try:
             return self._batches.take(self.timeout_s)
@@ -158,9 +160,9 @@ class AsyncDataLoader:
             return None
 
     def close(self) -> None:
-        """Stop preparing and drop what waits; a waiting ``next`` returns None. May be called again.
+        """Stop preparing and drop waiting batches; a blocked ``next`` returns None. May be called repeatedly.
 
-        This waits ten seconds at most for a source that is blocked; its thread is a daemon.
+        Waits at most ten seconds for a blocked source; its thread is a daemon.
         """
         if self._batches.closed:
             return

@@ -14,10 +14,10 @@ data_type            class                    reads
 ``bco``              `BCODataset`             arrays in memory
 ===================  =======================  ==================================================================
 
-By their names only: `FixedReplayBuffer` draws from logs of dopamine, `load_bfs_datasets` searches mazes.
+Not registered as a type: `FixedReplayBuffer` samples logs of dopamine, `load_bfs_datasets` searches mazes.
 
-HDF5 files need the extra ``ding[hdf5]``, Minari data sets ``ding[offline]``. No pickle is read. What is wrong with a
-data set is a `DatasetError`.
+HDF5 files need the extra ``ding[hdf5]``, Minari data sets ``ding[offline]``. No pickle is read. Invalid data sets raise
+a `DatasetError`.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ Config = Mapping[str, Any]
 register_lazily(DATASET_REGISTRY, "columns", "ding.data.column_file:ColumnFileDataset")
 
 
-# What a window of an HDF5 file is made of; items of single rows need the first two.
+# Fields of a window of an HDF5 file; single rows need the first two.
 _WINDOW_FIELDS = ("obs", "action", "reward", "done")
 
 
 @dataclass
 class DatasetStatistics:
-    """What some policies ask of their data set: ``mean, std`` of the observations, ``action_bounds`` ``[2, d]``."""
+    """Data set statistics used by some policies: ``mean, std`` of the observations, ``action_bounds`` ``[2, d]``."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -117,7 +117,7 @@ def create_dataset(cfg: Config, **kwargs: Any) -> Dataset[Any]:
 
     Raises:
         KeyError: the type is not registered.
-        DatasetError: there is no type.
+        DatasetError: The config has no type.
     """
     collect = cfg["policy"]["collect"]
     if "data_type" not in collect:
@@ -160,11 +160,10 @@ class ColumnDataset(Dataset[Any]):
 
     Args:
         columns: field -> array ``[N, ...]``.
-        needed: fields that there must be.
-        where: file or kind of the data set, for messages.
+        needed: Required fields. where: File or kind of the data set, for messages.
 
     Attributes:
-        mean, std: of the observations, float32 ``[*obs_shape]``, as far as these are one array of numbers.
+        mean, std: Statistics of the observations, float32 ``[*obs_shape]``, if these are one numeric array.
         action_bounds: float32 ``[2, d]``; ``None`` for discrete actions.
 
     Raises:
@@ -186,19 +185,19 @@ class ColumnDataset(Dataset[Any]):
         return self.rows_at(index)
 
     def fields_at(self, *names: str) -> dict[str, np.ndarray]:
-        """Return all rows of these fields, as arrays in memory."""
+        """Return all rows of these fields as arrays in memory."""
         return {name: np.asarray(self._columns[name][:]) for name in names}
 
     def following_rows(self) -> np.ndarray:
-        """For each row the row of the step after it, int64 ``[N]``; -1 where the data set has none."""
+        """Return the successor of each row, int64 ``[N]``; -1 where the data set has none."""
         return following_rows(self._columns)
 
     def add_fields(self, fields: Mapping[str, np.ndarray]) -> None:
-        """Give each row further fields, arrays ``[N, ...]`` in memory.
+        """Add fields, arrays ``[N, ...]`` in memory.
 
         Raises:
-            DatasetFieldError: an array has another number of rows.
-            DatasetValueError: an array holds NaN or infinity.
+            DatasetFieldError: An array has another number of rows.
+            DatasetValueError: An array holds NaN or infinity.
         """
         columns = {**self._columns, **fields}
         check_columns({next(iter(self._columns)): next(iter(self._columns.values())), **fields}, (), "the data set")
@@ -206,18 +205,18 @@ class ColumnDataset(Dataset[Any]):
 
     @property
     def row_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Field -> shape of a row of it."""
+        """Return field -> row shape."""
         return {name: tuple(column.shape[1:]) for name, column in self._columns.items()}
 
     def rows_at(self, places: Any) -> dict[str, Any]:
-        """Return the rows of an int64 array of positions as columns ``[B, ...]``, or those of a slice, or one row."""
+        """Return the rows of a slice or an int64 array as columns ``[B, ...]``; of one position, that row."""
         rows = {name: column[places] for name, column in self._columns.items()}
         for name in self._standardised:
             rows[name] = ((rows[name] - self.mean) / self.std).astype(np.float32)
         return grouped(rows) if self._grouped else rows
 
     def _set_statistics(self, cfg: Config, action_low: ArrayLike = -np.inf, action_high: ArrayLike = np.inf) -> None:
-        """Set the statistics; standardise the observations where the config asks for it."""
+        """Compute the statistics, and standardise the observations if the config says so."""
         if "obs" in self._columns:
             self.mean, std = mean_and_std(self._columns["obs"])
             self.std = std + np.float32(1e-3)
@@ -229,17 +228,17 @@ class ColumnDataset(Dataset[Any]):
 
     @property
     def standardises_obs(self) -> bool:
-        """Whether the observations of samples are ``(obs - mean) / std``."""
+        """Whether samples hold standardised observations, ``(obs - mean) / std``."""
         return "obs" in self._standardised
 
     @property
     def statistics(self) -> DatasetStatistics:
-        """Mean and standard deviation of the observations before they were standardised, and the action bounds."""
+        """Mean and standard deviation of the observations before standardisation, and the action bounds."""
         return DatasetStatistics(self.mean, self.std, self.action_bounds)
 
     @property
     def action_range(self) -> tuple[Any, Any]:
-        """The smallest and the largest of all actions."""
+        """Return the smallest and the largest of all actions."""
         ends = [(rows.min(), rows.max()) for _, rows in parts_of(self._columns["action"])]
         return min(one for one, _ in ends), max(one for _, one in ends)
 
@@ -318,12 +317,12 @@ class D4RLDataset(ColumnDataset):
 
     @cached_property
     def data(self) -> Sequence[dict[str, Any]]:
-        """The transitions as a :class:`~ding.data.TransitionBatch`: rows of tensors, and the bool ``done``. What is
-        written into a row stays.
+        """The transitions as a :class:`~ding.data.TransitionBatch`: rows of tensors and the bool ``done``. Writes to a
+        row persist.
         """
         rows = self.rows_at(slice(None))
         tensors = {key: torch.as_tensor(column) for key, column in rows.items() if key != "done"}
-        batch = importlib.import_module("ding.data").TransitionBatch  # which lies above
+        batch = importlib.import_module("ding.data").TransitionBatch  # defined in a higher layer
         result: Sequence[dict[str, Any]] = batch({**tensors, "done": rows["done"]})
         return result
 
@@ -335,10 +334,10 @@ class D4RLDataset(ColumnDataset):
 
 @DATASET_REGISTRY.register("minari")
 class MinariDataset(ColumnDataset):
-    """The transitions of a Minari data set of this machine (``minari download`` brings published ones).
+    """The transitions of a Minari data set of this machine (``minari download`` fetches published ones).
 
     Items are dicts of ``obs, next_obs, action, reward, done``; dict and tuple observations are flattened to one array.
-    A step that was cut by a time limit is not ``done``.
+    Steps truncated by a time limit are not ``done``.
 
     Args:
         cfg: config with ``policy.collect.data_path`` (the id, as ``D4RL/pen/human-v2``), and ``env.norm_obs`` as in
@@ -364,7 +363,7 @@ class MinariDataset(ColumnDataset):
 
 
 def _minari_transitions(source: Any) -> Arrays:
-    """One array per field, filled episode by episode."""
+    """Return one array per field, filled episode by episode."""
     count, space, action_space = int(source.total_steps), source.observation_space, source.action_space
     if action_space.shape is None:
         raise DatasetFieldError(f"the actions of a Minari data set must be one array, they are {action_space}")
@@ -391,7 +390,7 @@ def _minari_transitions(source: Any) -> Arrays:
 
 
 def _minari_states(space: spaces.Space[Any], observations: Any, count: int) -> np.ndarray:
-    """Return the ``count`` observations of an episode ``[count, ...]``; those of nested spaces flattened."""
+    """Return the ``count`` observations of an episode ``[count, ...]``; nested spaces are flattened."""
     if isinstance(space, spaces.Box):
         return np.asarray(observations)
     flat = [spaces.flatten(space, _at(observations, step)) for step in range(count)]
@@ -410,7 +409,7 @@ class BCODataset(ColumnDataset):
 
     Args:
         data: key -> array or tensor ``[N, ...]``, with ``obs`` and ``action``.
-        cfg: not needed; ``create_dataset`` gives it.
+        cfg: Ignored; passed by ``create_dataset``.
 
     Raises:
         ValueError: ``data`` is None.
@@ -433,7 +432,7 @@ class BCODataset(ColumnDataset):
 
 
 class PCDataset(ColumnDataset):
-    """Observations with the maps of a search before and after a step of it.
+    """Observations with the search maps before and after one step of the search.
 
     Args:
         all_data: ``(obs, bfs_in, bfs_out)``, arrays ``[N, ...]``.
@@ -446,7 +445,7 @@ class PCDataset(ColumnDataset):
 def load_bfs_datasets(
     train_seeds: int = 1, test_seeds: int = 5, *, size: int = 16, wall_type: str = "tunnel"
 ) -> tuple[PCDataset, PCDataset]:
-    """Searches of mazes, for procedure cloning (Yang et al. 2022, arXiv:2205.10816).
+    """Return data sets of maze searches for procedure cloning (Yang et al. 2022, arXiv:2205.10816).
 
     The mazes are those of the seeds from 0 on, first ``train_seeds``, then ``test_seeds``. An item is a step of the
     search from the goal to an agent in one of the cells of the best path: ``obs`` float32 ``[W, W, 3]`` (walls, goal,
@@ -458,14 +457,14 @@ def load_bfs_datasets(
         wall_type: the kind of mazes, see :class:`ding.envs.zoo.maze_env.Maze`.
 
     Returns:
-        the data sets to train and to test with.
+        The training set and the test set.
 
     Raises:
         ValueError: a number of seeds is below 1, or there are no such mazes.
     """
     if min(train_seeds, test_seeds) < 1:
         raise ValueError(f"train_seeds and test_seeds are at least 1, got {train_seeds} and {test_seeds}")
-    # By its name: the envs are some floors above.
+    # Referenced by name, because envs belong to a higher layer.
     import_module(["ding.envs.zoo.maze_env"])
     maze = ENV_REGISTRY.build("maze", {"size": size, "wall_type": wall_type})
     searches = []
@@ -481,10 +480,10 @@ def _searches_dataset(searches: Sequence[tuple[np.ndarray, ...]]) -> PCDataset:
 
 
 def _maze_searches(maze: Maze, first_obs: np.ndarray) -> tuple[np.ndarray, ...]:
-    """``(obs, bfs_in, bfs_out)`` ``[N, ...]`` of the searches to an agent in each cell of the best path of a maze."""
+    """Return ``(obs, bfs_in, bfs_out)`` ``[N, ...]`` of the searches to an agent in each cell of a maze's best path."""
     maps, path = get_vi_sequence(maze, first_obs)
     before = np.concatenate([np.full((1, *maps.shape[1:]), maze.n_action), maps[:-1]])
-    # The search to a cell of the path is the begin of the search to the first one.
+    # The search to a cell of the path is a prefix of the search to the first cell.
     steps = np.concatenate([np.arange(count) for count in range(len(path), 0, -1)] or [np.arange(0)])
     cells = np.repeat(np.arange(len(path)), np.arange(len(path), 0, -1))
     obs = np.stack([one.numpy() for one, _ in path] or [np.zeros(first_obs.shape, np.float32)])

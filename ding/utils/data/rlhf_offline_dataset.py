@@ -1,4 +1,4 @@
-"""Answers with labels, good or bad, for preference learning without pairs (KTO; Ethayarajh et al. 2024, 2402.01306)."""
+"""Answers labelled good or bad, for preference learning without pairs (KTO; Ethayarajh et al. 2024, 2402.01306)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from ding.utils.data.rlhf_online_dataset import Tokenizer, as_chat, chat_text
 #: ``input_ids`` and ``attention_mask`` ``[2n, 1, L]``, labels int64 ``[2n]``, lengths of prompts, other keys.
 OfflineRLBatch = tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[int], dict[str, list[Any]]]
 _FIELDS = ("prompt", "response", "label", "prompt_ids_len")
-# Tokens that an answer has room for at least, its end included.
+# Minimum number of tokens left for an answer, including the end token.
 _MIN_ANSWER = 2
 
 
@@ -25,21 +25,21 @@ class OfflineRLDataset(Dataset[dict[str, Any]]):
     Args:
         dataset: records; a data set of Hugging Face or any iterable of dicts.
         tokenizer: see :class:`~ding.utils.data.rlhf_online_dataset.Tokenizer`.
-        max_length: the most tokens of prompt and answer together; what is longer is cut.
-        input_key, output_key, label_key: keys of a record that hold the question, the answer and the label (an
-            integer). With a chat template, question and answer are strings or lists of messages, and
-            ``output_key=None`` takes the last message of the question as the answer.
+        max_length: Maximum number of tokens of prompt and answer together; longer sequences are truncated.
+        input_key, output_key, label_key: Record keys of the question, the answer and the label (an integer). With a
+            chat template, question and answer are strings or lists of messages, and ``output_key=None`` takes the last
+            message of the question as the answer.
         extra_input_keys: further keys to keep; each is an attribute of the data set, too.
         apply_chat_template: build prompt and answer by the chat template of the tokenizer.
-        tokenizer_chat_template: replaces that of the tokenizer.
-        input_template: format string with one place, for the question; without a chat template only.
-        num_processors: processes that prepare a data set of Hugging Face.
-        parallel_load: prepare a data set that has ``map`` by it; others are prepared here, record by record.
+        tokenizer_chat_template: Replaces the template of the tokenizer. input_template: Format string with one field
+            for the question; only without a chat template. num_processors: Number of processes that prepare a data set
+            of Hugging Face. parallel_load: Use the data set's ``map`` if it has one; otherwise records are prepared one
+            by one.
 
     Raises:
         KeyError: a record lacks a key.
         ValueError: ``output_key`` is None without a chat template.
-        AssertionError: with a chat template, a question is neither a string nor a list of dicts.
+        AssertionError: With a chat template, a question is neither a string nor a list of dicts.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class OfflineRLDataset(Dataset[dict[str, Any]]):
         self._columns = columns
 
     def _columns_by_map(self, dataset: Any, num_processors: int) -> dict[str, list[Any]] | None:
-        """Return the columns of a data set of Hugging Face, prepared in several processes; None of another one."""
+        """Return the columns of a Hugging Face data set, prepared in several processes; None for other data sets."""
         if not hasattr(dataset, "map"):
             return None
         prepared = dataset.map(self._prepare, remove_columns=dataset.column_names, num_proc=num_processors)
@@ -130,7 +130,7 @@ class OfflineRLDataset(Dataset[dict[str, Any]]):
         Returns:
             ``(input_ids, attention_mask, labels, prompt_ids_lens, extras)``. The first n rows are the items with their
             labels. Row n + i is the prompt of item i with the answer of the next item, and has the label -1. Sequences
-            end with the token of the end and are padded on the right. ``extras`` has a list of n for each extra key.
+            end with the end token and are padded on the right. ``extras`` has a list of n for each extra key.
         """
         following = [*item_list[1:], *item_list[:1]]
         pairs = [*zip(item_list, item_list, strict=True), *zip(item_list, following, strict=True)]
@@ -147,7 +147,7 @@ class OfflineRLDataset(Dataset[dict[str, Any]]):
         )
 
     def _sequence(self, prompt: str, response: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return tokens and mask, ``[1, L]``; the last token is that of the end, also where the text was cut."""
+        """Return tokens and mask, ``[1, L]``. The last token is the end token, even if the text was truncated."""
         text = (prompt + response).rstrip("\n")
         if not text.endswith(self.tokenizer.eos_token):
             text = f"{text} {self.tokenizer.eos_token}"

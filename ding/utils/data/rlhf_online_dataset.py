@@ -1,4 +1,4 @@
-"""Prompts for a language model that learns from what it generates."""
+"""Prompts for online training of a language model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ Message = Mapping[str, Any]
 
 
 class Tokenizer(Protocol):
-    """What the data sets need of a tokenizer; those of ``transformers`` have it."""
+    """Role protocol of a tokenizer, met by those of ``transformers``."""
 
     eos_token: Any
     eos_token_id: Any
@@ -68,10 +68,10 @@ class OnlineRLDataset(Dataset[str]):
 
 
 def as_chat(text: Any, role: str) -> list[Message]:
-    """Return messages: those of a list, or one of ``role`` with a string.
+    """Return a list of messages; a string becomes one message of ``role``.
 
     Raises:
-        AssertionError: ``text`` is something else.
+        AssertionError: ``text`` is neither a list nor a string.
     """
     if isinstance(text, str):
         return [{"role": role, "content": text}]
@@ -81,5 +81,5 @@ def as_chat(text: Any, role: str) -> list[Message]:
 
 
 def chat_text(tokenizer: Tokenizer, chat: list[Message], *, add_generation_prompt: bool) -> str:
-    """Return the text of ``chat``, with the head of the answer that follows if there is to be one."""
+    """Return the text of ``chat``, followed by the head of the answer if requested."""
     return str(tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=add_generation_prompt))

@@ -1,4 +1,4 @@
-"""Items that are passed on together: when there are enough of them, or when they are old enough."""
+"""Items that are released together, once there are enough of them or once they are old enough."""
 
 import logging
 import time
@@ -14,14 +14,13 @@ class Cache:
     Pushed items wait until there are ``maxlen`` of them, and then all become ready; with :meth:`run`, an item also
     becomes ready when it has waited for ``timeout`` seconds. Iterators take what is ready, in the order of the pushes.
 
-    Concurrency: every method may be called from any thread. The push that makes the items ready waits while ``maxlen``
-    items are ready and not taken. The thread of :meth:`run` is a daemon and ends with :meth:`close`.
+    Concurrency: every method may be called from any thread. A push that completes a group blocks while ``maxlen`` ready
+        items have not been taken. The thread of :meth:`run` is a daemon and ends with :meth:`close`.
 
     Arguments:
         maxlen: items that become ready together.
         timeout: seconds after which an item becomes ready.
-        monitor_interval: seconds between two looks at the ages.
-        _debug: log what becomes ready.
+        monitor_interval: Seconds between checks of the ages. _debug: Log items that become ready.
     """
 
     def __init__(self, maxlen: int, timeout: float, monitor_interval: float = 1.0, _debug: bool = False) -> None:
@@ -39,14 +38,14 @@ class Cache:
 
     @property
     def remain_data_count(self) -> int:
-        """Items that are not ready."""
+        """Number of items that are not ready."""
         return len(self._waiting)
 
     def push_data(self, data: Any) -> None:
-        """Add an item. After :meth:`close` it is only counted, as no iterator takes it."""
+        """Add an item. After :meth:`close` it is only counted, because no iterator takes it."""
         with self._changed:
             self._waiting.append((time.monotonic(), data))
-            # Another push may have made them ready meanwhile.
+            # Another push may have made them ready in the meantime.
             self._changed.wait_for(
                 lambda: not self._enough_wait() or len(self._ready) < self.maxlen or self._closed.is_set()
             )
@@ -54,7 +53,7 @@ class Cache:
                 self._make_ready(len(self._waiting))
 
     def get_cached_data_iter(self) -> Iterator[Any]:
-        """Return an iterator over what is ready; it waits for more, and ends after :meth:`close`."""
+        """Return an iterator over ready items. It blocks while there are none and ends after :meth:`close`."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._ready or self._closed.is_set())
@@ -65,11 +64,11 @@ class Cache:
             yield data
 
     def run(self) -> None:
-        """Start the thread that looks at the ages; once."""
+        """Start the thread that checks the ages. Call it once."""
         self._monitor.start()
 
     def close(self) -> None:
-        """End the iterators, once they have taken what is ready, and the thread. May be called again."""
+        """End the iterators, after they have taken the ready items, and the thread. May be called repeatedly."""
         with self._changed:
             self._closed.set()
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""A stack between threads that drops its oldest items."""
+"""A thread-safe stack that drops its oldest items."""
 
 from collections import deque
 from queue import LifoQueue
@@ -6,15 +6,15 @@ from typing import Any
 
 
 class LifoDeque(LifoQueue[Any]):
-    """A ``queue.LifoQueue`` whose ``put`` never waits: where it is full, the oldest item goes.
+    """A ``queue.LifoQueue`` whose ``put`` never blocks: a full queue drops its oldest item.
 
     Arguments:
-        maxsize: items held at most; 0 for any number.
+        maxsize: Maximum number of items; 0 for no limit.
     """
 
     def _init(self, maxsize: int) -> None:
         self._items: deque[Any] = deque(maxlen=maxsize if maxsize > 0 else None)
-        # The queue waits in `put` at a size of its own; the deque has the bound instead.
+        # The queue would block in `put` at its own size; the deque holds the bound instead.
         self.maxsize = 0
 
     def _qsize(self) -> int:
@@ -22,7 +22,7 @@ class LifoDeque(LifoQueue[Any]):
 
     def _put(self, item: Any) -> None:
         if len(self._items) == self._items.maxlen:
-            # For `join`: nobody will take the oldest item.
+            # For `join`: the dropped item will never be taken.
             self.unfinished_tasks -= 1
         self._items.append(item)
 

@@ -1,4 +1,4 @@
-"""Functions and classes that scripts for DI-engine import from modules where nothing here needs them.
+"""Functions and classes for DI-engine scripts that no module of this package uses.
 
-``original_names.json`` names the module under which each is imported. No module of the package uses them.
+``original_names.json`` names the module under which each is imported.
 """

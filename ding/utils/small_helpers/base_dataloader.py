@@ -11,7 +11,7 @@ from ding.utils.data.collate_fn import default_collate
 class IDataLoader(ABC):
     """An endless iterator of batches.
 
-    Subclasses set ``_batch_size`` and define :meth:`_get_data`; ``_collate_fn`` makes a batch of what it returns.
+    Subclasses set ``_batch_size`` and define :meth:`_get_data`; ``_collate_fn`` turns its result into a batch.
     """
 
     _batch_size = 1
@@ -28,8 +28,8 @@ class IDataLoader(ABC):
         """Return the samples of a batch."""
 
     def close(self) -> None:  # noqa: B027 - most loaders hold nothing
-        """Release what the loader holds; nothing by default."""
+        """Release the resources of the loader; none by default."""
 
 
 def example_get_data_fn() -> None:
-    """Show the signature of a function that gives one sample."""
+    """Example of a function that returns one sample."""

@@ -1,4 +1,4 @@
-"""Marks of functions that will go."""
+"""Mark functions as deprecated."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ T = TypeVar("T")
 
 
 def deprecated(since: str, removed_in: str, up_to: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator: each call of the function warns with a ``FutureWarning``, and its docstring has a note.
+    """Return a decorator that makes each call emit a ``FutureWarning`` and adds a note to the docstring.
 
     Args:
-        since: version that deprecated it.
-        removed_in: version that will not have it.
-        up_to: what to use in its place.
+        since: Version that deprecated the function. removed_in: Version that removes it. up_to: Replacement.
     """
 
     def mark(fn: Callable[P, T]) -> Callable[P, T]:

@@ -13,7 +13,7 @@ _TOLERANCE = 1e-4
 
 
 def atleast_2d(x: np.ndarray) -> np.ndarray:
-    """Return ``[N]`` as ``[N, 1]``, and arrays of more axes as they are."""
+    """Return ``[N]`` as ``[N, 1]``; arrays with more axes are unchanged."""
     return x[:, None] if x.ndim < 2 else x
 
 
@@ -25,7 +25,7 @@ def empirical_cdf(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class CDFNormalizer1d:
-    """Maps values ``[N]`` to [-1, 1] by their empirical distribution; values that are all equal stay as they are."""
+    """Map values ``[N]`` to [-1, 1] by their empirical distribution; constant values are unchanged."""
 
     def __init__(self, X: np.ndarray) -> None:
         self.X = np.asarray(X, dtype=np.float32)
@@ -50,12 +50,12 @@ class CDFNormalizer1d:
 
 
 def simple_group_split(world_size: int, rank: int, num_groups: int) -> dist.ProcessGroup | None:
-    """Make groups of consecutive ranks, and return that of ``rank``; None for one group, which is all of them.
+    """Create groups of consecutive ranks and return the group of ``rank``; None if a single group contains all ranks.
 
     All ranks must call it.
 
     Raises:
-        AssertionError: the groups would differ in size.
+        AssertionError: The groups would differ in size.
     """
     if world_size % num_groups:
         raise AssertionError(f"{world_size} ranks do not make {num_groups} groups of one size")

@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class FastCopy:
-    """Copies what samples are made of, without the bookkeeping of ``copy.deepcopy``."""
+    """Copy samples without the bookkeeping of ``copy.deepcopy``."""
 
     def copy(self, data: T) -> T:
-        """Return a copy: lists and dicts (of these very types) are copied with their entries, arrays copied, tensors
-        cloned with their graph; all else is shared.
+        """Return a copy: lists and dicts (of exactly these types) are copied with their entries, arrays are copied,
+        tensors cloned with their graph; anything else is shared.
         """
         value: object = data
         copied: object = value

@@ -1,4 +1,4 @@
-"""Memory of layers as a tree."""
+"""Memory of layers, as a tree."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ class SimpleMemState:
     """The memory of a layer and of the layers below it.
 
     Args:
-        layer_name: of this layer.
-        layer_mem: bytes of its own.
+        layer_name: Name of the layer. layer_mem: Bytes of the layer itself.
 
     Attributes:
-        total_mem: bytes of its own and of all layers below.
-        sub_model_stats: the layers below by name.
+        total_mem: Bytes of the layer and all layers below it. sub_model_stats: Layers below, by name.
     """
 
     def __init__(self, layer_name: str, layer_mem: int = 0) -> None:
@@ -31,7 +29,7 @@ class SimpleMemState:
 
     @property
     def layer_mem(self) -> int:
-        """Bytes of the layer's own; setting it changes the total, too."""
+        """Bytes of the layer itself; setting it updates the total."""
         return self._own
 
     @layer_mem.setter
@@ -40,7 +38,7 @@ class SimpleMemState:
         self._own = new_layer_mem
 
     def add(self, layer_name: str, layer_mem: int = 0, flush: bool = True) -> None:
-        """Set the bytes of a layer below, ``a.b``, which is made if needed; with ``flush`` totals follow."""
+        """Set the bytes of a layer below, ``a.b``, created if needed; ``flush`` updates the totals."""
         state = self.find_layer_state(layer_name.split("."), create=True)
         assert state is not None
         state.layer_mem = layer_mem
@@ -48,7 +46,7 @@ class SimpleMemState:
             self.update_total_memory()
 
     def delete(self, layer_name: str, flush: bool = True) -> None:
-        """Remove a layer that is below another one.
+        """Remove a layer below another one.
 
         Raises:
             AssertionError: a layer at the top; KeyError: no such layer.
@@ -70,7 +68,7 @@ class SimpleMemState:
         self.total_mem = self._own + sum(state.total_mem for state in self.sub_model_stats.values())
 
     def find_layer_state(self, path: list[str], create: bool = False) -> SimpleMemState | None:
-        """Return the layer at a path, which is made with ``create``; else None where there is none."""
+        """Return the layer at a path; if missing, create it with ``create``, else return None."""
         state = self
         for name in path:
             if name not in state.sub_model_stats:
@@ -124,7 +122,7 @@ class ActivationMemState:
 
 
 def multi_chunk_test(log_folder: str = ".") -> None:
-    """Show ``SimpleMemoryProfiler`` with a small model: two steps, into ``memory.log``."""
+    """Demonstrate ``SimpleMemoryProfiler`` with a small model: two steps, written to ``memory.log``."""
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
     optimizer = torch.optim.Adam(model.parameters())
     profiler = SimpleMemoryProfiler(model, optimizer, log_folder, total_steps=2)
@@ -136,5 +134,5 @@ def multi_chunk_test(log_folder: str = ".") -> None:
 
 
 def get_current_device() -> torch.device:
-    """Return the current CUDA device, or the CPU where there is none."""
+    """Return the current CUDA device, or the CPU if there is none."""
     return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")

@@ -21,18 +21,18 @@ _BINS, _MARGIN = 5, 50.0
 
 @dataclass
 class ShmObject:
-    """What a shared memory holds of an object: ``id_``, which is 0 where it is taken, and its buffers."""
+    """Shared memory of an object: ``id_``, which is 0 while taken, and its buffers."""
 
     id_: object
     buf: object
 
 
 class FinalMeta(ABCMeta):
-    """The metaclass of an abstract class that is an env of gymnasium, too, whose own one is ``type``."""
+    """Metaclass of abstract classes that are also gymnasium envs."""
 
 
 def timeout_wrapper(func: Callable[P, T], timeout: float | None = None) -> Callable[P, T]:
-    """Return ``func`` that raises ``TimeoutError`` after ``timeout`` seconds, where it is called in the main thread."""
+    """Wrap ``func`` to raise ``TimeoutError`` after ``timeout`` seconds when called in the main thread."""
     if timeout is None:
         return func
 
@@ -83,18 +83,18 @@ def find_char(s: str, flag: str, num: int, reverse: bool = False) -> int:
 
 
 def to_positive_index(idx: int | None, size: int) -> int | None:
-    """Return the index that a negative one means in a sequence of this size; any other one as it is."""
+    """Return the index that a negative one means in a sequence of this size; other indices are unchanged."""
     return idx if idx is None or idx >= 0 else size + idx
 
 
 def dummy_decompressor(data: T) -> T:
-    """Return ``data`` as it is."""
+    """Return ``data`` unchanged."""
     return data
 
 
 @functools.cache
 def njit() -> Callable[..., object]:
-    """Return a decorator that leaves a function as it is: nothing here is compiled by numba."""
+    """Return a decorator without effect: nothing here is compiled by numba."""
     return functools.partial
 
 
@@ -110,20 +110,20 @@ class _Bar(Protocol):
 
 
 def action_prob(num: int, action_prob: Sequence[Sequence[float]], ln: Iterable[_Bar]) -> Iterable[_Bar]:
-    """Set the bars of frame ``num`` of an animation to its probabilities, and return them."""
+    """Set the bars of frame ``num`` of an animation to its probabilities and return them."""
     for bar, height in zip(ln, action_prob[num]):
         bar.set_height(height)
     return ln
 
 
 def return_prob(num: int, return_prob: object, ln: T) -> T:
-    """Return the artists of a frame of an animation as they are."""
+    """Return the artists of an animation frame unchanged."""
     return ln
 
 
 def return_distribution(returns: Sequence[float]) -> tuple[np.ndarray, list[str]]:
-    """Return the shares of returns in five bins, from 50 below the smallest to 50 above the largest one, and the left
-    borders of the bins as texts.
+    """Return the shares of returns in five bins, from 50 below the smallest to 50 above the largest return, and the
+    left borders of the bins as strings.
     """
     counts, borders = np.histogram(returns, bins=_BINS, range=(min(returns) - _MARGIN, max(returns) + _MARGIN))
     return counts / len(returns), [f"{border:.1f}" for border in borders[:-1]]

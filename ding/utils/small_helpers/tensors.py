@@ -23,7 +23,7 @@ def compute_grad_norm(model: nn.Module) -> torch.Tensor:
 
 
 class ExperienceDataset(Dataset[dict[str, torch.Tensor]]):
-    """The rows of a dict of equally long tensors."""
+    """A data set of the rows of a dict of equally long tensors."""
 
     def __init__(self, data: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def create_shuffled_dataloader(
 
 
 def parallel_wrapper(forward_fn: Callable[..., object]) -> Callable[..., object]:
-    """Return ``forward_fn``, which takes ``[B, ...]`` and gives tensors ``[B, ...]``, for ``[T, B, ...]``."""
+    """Wrap ``forward_fn``, which maps ``[B, ...]`` to tensors ``[B, ...]``, to accept ``[T, B, ...]``."""
 
     def over_time(x: torch.Tensor) -> object:
         steps, rows = x.shape[:2]
@@ -54,7 +54,7 @@ def parallel_wrapper(forward_fn: Callable[..., object]) -> Callable[..., object]
 
 
 class StructEncoder(nn.Module):
-    """An encoder of structured observations that DI-engine does not implement either.
+    """Encoder of structured observations, not implemented here or in DI-engine.
 
     Raises:
         NotImplementedError: always; use ``DictEncoder``.
@@ -66,7 +66,7 @@ class StructEncoder(nn.Module):
 
 
 def sample_action(logit: torch.Tensor | None = None, prob: torch.Tensor | None = None) -> torch.Tensor:
-    """Return an index drawn for each row of logits, or of probabilities, ``[..., N]``: int64 ``[...]``."""
+    """Sample an index for each row of logits, or of probabilities, ``[..., N]``: int64 ``[...]``."""
     if prob is None:
         if logit is None:
             raise ValueError("sample_action needs logit or prob")
@@ -76,11 +76,11 @@ def sample_action(logit: torch.Tensor | None = None, prob: torch.Tensor | None =
 
 
 def weight_init_(weight: torch.Tensor, init_type: str | None = "xavier", activation: nn.Module | None = None) -> None:
-    """Draw a weight in place: ``xavier`` (normal), ``kaiming`` (normal, for ``activation``), ``orthogonal``, or None
-    for nothing.
+    """Initialise a weight in place: ``xavier`` (normal), ``kaiming`` (normal, for ``activation``), ``orthogonal``; None
+    leaves it unchanged.
 
     Raises:
-        KeyError: another ``init_type``.
+        KeyError: ``init_type`` is unknown.
         AssertionError: ``kaiming`` without an activation.
     """
     if init_type is None:
@@ -112,20 +112,20 @@ collect_data_episodic = collect_data_rnd
 
 
 def _real_steps(sample: Mapping[str, torch.Tensor | Sequence[bool]]) -> int:
-    """Return the number of steps before the first one that only fills a sequence up."""
+    """Return the number of steps before the padding."""
     null = torch.as_tensor(sample["null"]).reshape(-1).bool()
     return int(null.int().argmax()) if null.any() else len(null)
 
 
 def collect_data_and_exclude_null_data_rnd(iterator: Iterable[Mapping[str, torch.Tensor]]) -> Rows:
-    """Return ``obs`` of each sequence, cut before the first step that only fills it up."""
+    """Return ``obs`` of each sequence, without padding."""
     return [sample["obs"][: _real_steps(sample)] for sample in iterator]
 
 
 def collect_data_and_exclude_null_data_episodic(
     iterator: Iterable[Mapping[str, torch.Tensor]],
 ) -> tuple[Rows, Rows]:
-    """Return ``obs`` and ``action`` of each sequence, cut before the first step that only fills it up."""
+    """Return ``obs`` and ``action`` of each sequence, without padding."""
     cut = [(sample, _real_steps(sample)) for sample in iterator]
     return [sample["obs"][:count] for sample, count in cut], [sample["action"][:count] for sample, count in cut]
 

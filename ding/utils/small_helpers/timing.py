@@ -1,4 +1,4 @@
-"""The interface of time wrappers, and one with CUDA events."""
+"""Interface of timing wrappers, and one that uses CUDA events."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MS = 1000.0
 
 
 class TimeWrapper(ABC):
-    """Measures calls by :meth:`start_time` and :meth:`end_time` of a subclass."""
+    """Measure calls by :meth:`start_time` and :meth:`end_time` of a subclass."""
 
     @classmethod
     def wrapper(cls, fn: Callable[P, T]) -> Callable[P, tuple[T, float]]:
-        """Return ``fn`` that returns its result and the seconds that it took."""
+        """Wrap ``fn`` to return its result and its duration in seconds."""
 
         @functools.wraps(fn)
         def timed(*args: P.args, **kwargs: P.kwargs) -> tuple[T, float]:
@@ -32,7 +32,7 @@ class TimeWrapper(ABC):
     @classmethod
     @abstractmethod
     def start_time(cls) -> None:
-        """Begin to measure."""
+        """Start the measurement."""
 
     @classmethod
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Writers of curves by their folder."""
+"""Curve writers, one per folder."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ distributed_writer = DistributedWriter()
 
 
 class TBLoggerFactory:
-    """Makes one writer for each folder."""
+    """Factory that creates one writer per folder."""
 
     tb_loggers: ClassVar[dict[str, DistributedWriter]] = {}
 
     @classmethod
     def create_logger(cls, logdir: str) -> DistributedWriter:
-        """Return the writer of a folder, which is made by the first call."""
+        """Return the writer of a folder, created by the first call."""
         if logdir not in cls.tb_loggers:
             cls.tb_loggers[logdir] = DistributedWriter(logdir)
         return cls.tb_loggers[logdir]
 
 
 def enable_parallel(fn_name: str, fn: Callable[..., object]) -> Callable[..., object]:
-    """Return a method of a writer: it calls ``fn`` in the process that writes, and has this one do so from others.
+    """Return a writer method that calls ``fn`` in the writing process and sends the call there from other processes.
 
     Args:
-        fn_name: name of the method, ``add_...``.
-        fn: the method of a writer that writes.
+        fn_name: Name of the method, ``add_...``.
+        fn: Writer method that performs the write.
     """
 
     def method(self: DistributedWriter, *args: object, **kwargs: object) -> object:

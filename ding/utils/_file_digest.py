@@ -1,7 +1,7 @@
 """Files in the format of ``torch.save`` that carry the SHA-256 of their bytes, so that one changed bit is noticed.
 
-The digest stands where a zip archive has its comment: any version of torch, and DI-engine, reads such a file as before.
-A file of theirs has no comment; the CRC-32 that a zip archive has of each entry is checked instead.
+The digest is stored as the comment of the zip archive, so every version of torch and DI-engine still reads the file.
+For a file without a comment, the CRC-32 of each zip entry is checked instead.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import BinaryIO
 from ding.utils.errors import UserMistake
 
 _HEAD = b"PK\x03\x04"
-# The first bytes of what torch wrote before it used zip archives.
+# The first bytes of files written by torch before it used zip archives.
 _LEGACY_HEAD = b"\x80\x02"
 _END = b"PK\x05\x06"
 _END_BYTES = 22
@@ -26,19 +26,19 @@ _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
 
 
 class FileRefusedError(ValueError, pickle.UnpicklingError, UserMistake):
-    """A file that is damaged, or not what it should be; the message is one sentence that begins with its path."""
+    """A file is damaged or has the wrong format. The message is one sentence that begins with the path."""
 
 
 class DigestingWriter:
-    """Passes what is written on to ``file``, and notes its digest.
+    """Write to ``file`` and compute a digest of the written bytes.
 
     Args:
-        file: an open binary file, at its beginning.
+        file: Binary file open for writing, positioned at its beginning.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._digest = file, hashlib.sha256()
-        #: Why the file could not be written: what ``torch.save`` raises of it does not say so.
+        #: Why the file could not be written; the error of ``torch.save`` does not include the reason.
         self.error: OSError | None = None
 
     def write(self, data: bytes) -> int:
@@ -55,17 +55,17 @@ class DigestingWriter:
         self._file.flush()
 
     def append_digest(self) -> None:
-        """Append the digest; call it once, when the zip archive is whole."""
+        """Append the digest; call it once, after the zip archive is complete."""
         self._file.seek(-2, os.SEEK_END)
         self._file.write(_COMMENT_BYTES.to_bytes(2, "little") + _MARK + self._digest.hexdigest().encode())
 
 
 def check_digest(path: "str | os.PathLike[str]") -> None:
-    """Check that the bytes of a file are those that were written.
+    """Check that the bytes of a file match its digest.
 
     Raises:
-        FileRefusedError: they are not, or the file has not the format of ``torch.save``.
-        OSError: it cannot be read.
+        FileRefusedError: The bytes differ, or the file is not in the format of ``torch.save``.
+        OSError: The file cannot be read.
     """
     where = os.fspath(path)
     with open(path, "rb") as file:
@@ -89,7 +89,7 @@ def check_digest(path: "str | os.PathLike[str]") -> None:
 
 
 def _digest(file: BinaryIO, nbytes: int) -> str:
-    """Of the first ``nbytes`` bytes and the length of the comment, which was 0."""
+    """Return the digest of the first ``nbytes`` bytes and of the comment length, which was 0."""
     digest = hashlib.sha256()
     file.seek(0)
     while nbytes:
@@ -111,7 +111,7 @@ def _check_entries(file: BinaryIO, where: str) -> None:
 
 
 def refusal(path: "str | os.PathLike[str]", error: Exception) -> FileRefusedError:
-    """Return the error to raise for what ``torch.load`` said of a file; torch's own advice is to load it unsafely."""
+    """Return the error to raise instead of that of ``torch.load``, whose advice is to load the file unsafely."""
     where, text = os.fspath(path), str(error)
     found = _GLOBAL.search(text)
     if found is not None:

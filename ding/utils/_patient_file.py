@@ -1,7 +1,7 @@
-"""Files for which a run does not end: its logs and its curves, on a disk that is full for a while.
+"""Log and curve files that survive a full disk.
 
-Without this, a log line that cannot be written prints a traceback, and tensorboardX loses the thread that writes: the
-next ten points fill its queue, and the eleventh blocks the training for good.
+Without this, a log line that cannot be written prints a traceback, and the writer thread of tensorboardX dies: the next
+ten points fill its queue, and the eleventh blocks training for good.
 """
 
 import codecs
@@ -18,16 +18,17 @@ _EVENTS = "ding"
 
 
 class PatientFile:
-    """A file to append to. What it does not take waits in memory, up to 64 MiB, for the next write or flush.
+    """An append-only file that keeps data it cannot write in memory, up to 64 MiB, and retries at the next write or
+    flush.
 
-    Beyond that, what is written is lost, up to the end of the file: a part in between would make the rest unreadable.
-    Safe to share between threads.
+    Beyond 64 MiB, further data is lost until the file is closed: a gap in the middle would make the rest unreadable.
+    Thread-safe.
 
     Args:
-        path: of the file; one that is there is appended to.
+        path: Path of the file; an existing file is appended to.
 
     Raises:
-        OSError: it cannot be opened. Nothing else raises it.
+        OSError: The file cannot be opened. No other call raises it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -38,7 +39,7 @@ class PatientFile:
         self._refused = self._ended = False
 
     def write(self, data: bytes) -> int:
-        """Append ``data``, now or later; returns its length."""
+        """Append ``data``, now or later, and return its length."""
         with self._lock:
             self._ended = self._ended or len(self._waiting) + len(data) > _MOST_WAITING_BYTES
             if not self._ended:
@@ -48,20 +49,20 @@ class PatientFile:
         return len(data)
 
     def flush(self) -> None:
-        """Write what waits, as far as that is possible."""
+        """Write as much of the waiting data as possible."""
         with self._lock:
             refusal = self._write_waiting()
         self._report(refusal)
 
     def close(self) -> None:
-        """Write what waits and close the file; what it does not take now is lost. May be called again."""
+        """Write the waiting data and close the file; data that cannot be written is lost. May be called repeatedly."""
         with self._lock:
             if not self._file.closed:
                 self._write_waiting()
                 self._file.close()
 
     def _write_waiting(self) -> OSError | None:
-        """Write what waits; returns why it cannot be written, unless that is known."""
+        """Write the waiting data; return the reason if that fails and the reason is new."""
         try:
             while self._waiting:
                 del self._waiting[: self._file.write(self._waiting)]
@@ -72,28 +73,28 @@ class PatientFile:
         return None
 
     def _report(self, refusal: OSError | None) -> None:
-        # Without the lock: the line may be meant for this file.
+        # Outside the lock: the log line may be meant for this very file.
         if refusal is not None:
             logger.warning("%s cannot be written, what belongs there waits in memory: %s", self._path, refusal)
 
 
 class LogFileHandler(logging.FileHandler):
-    """Appends records to a `PatientFile`.
+    """Append records to a `PatientFile`.
 
     Args:
-        path: of the file, in UTF-8.
+        path: Path of the file, written in UTF-8.
     """
 
     def __init__(self, path: str) -> None:
         super().__init__(path, encoding="utf-8")
 
     def _open(self) -> Any:
-        # It is written, flushed and closed, and nothing else.
+        # tensorboardX only writes, flushes and closes the file.
         return codecs.getwriter("utf-8")(PatientFile(self.baseFilename))  # type: ignore[arg-type]
 
 
 class _EventFiles:
-    """How tensorboardX opens the files of a folder ``ding:<folder>``."""
+    """Opener that tensorboardX calls for files in a folder ``ding:<folder>``."""
 
     @staticmethod
     def directory_check(folder: str) -> None:
@@ -105,7 +106,7 @@ class _EventFiles:
 
 
 def event_folder(folder: str) -> str:
-    """Return what to call a folder to tensorboardX, so that its event files are patient ones."""
+    """Return the folder name under which tensorboardX opens its event files as `PatientFile`."""
     from tensorboardX.record_writer import register_writer_factory
 
     register_writer_factory(_EVENTS, _EventFiles)

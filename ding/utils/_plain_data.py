@@ -20,10 +20,10 @@ _PLAIN = (str, bytes, bool, int, float, complex, type(None), torch.Size, torch.d
 
 
 def to_plain(data: object, where: str = "data") -> object:
-    """Return the encoded form. Parts that need no change are not copied.
+    """Return the encoded form of ``data``. Parts that need no change are not copied.
 
     Raises:
-        TypeError: something has no such form; the message says where it is.
+        TypeError: A value has no such form; the message says where it is.
     """
     if isinstance(data, torch.nn.Parameter):
         return data.detach()
@@ -60,7 +60,7 @@ def _array_to_plain(array: np.ndarray, where: str) -> dict[str, Any]:
         raise TypeError(
             f"{where} is an array of {array.dtype}, which cannot be saved safely; expected numbers or texts"
         )
-    # As bytes, because torch has no form for some dtypes (uint32, big endian).
+    # Stored as bytes, because torch has no equivalent of some dtypes (uint32, big endian).
     raw = torch.frombuffer(bytearray(array.tobytes()), dtype=torch.uint8) if array.size else None
     return {_ARRAY: raw, "dtype": array.dtype.str, "shape": list(array.shape)}
 
@@ -101,12 +101,12 @@ def load(file: BinaryIO | str, map_location: str | torch.device = "cpu") -> Tree
 
 
 def dumps(data: object) -> bytes:
-    """``dump`` to bytes."""
+    """Return ``dump`` output as bytes."""
     buffer = io.BytesIO()
     dump(data, buffer)
     return buffer.getvalue()
 
 
 def loads(raw: bytes) -> Tree:
-    """Read what ``dumps`` gave."""
+    """Read the output of ``dumps``."""
     return load(io.BytesIO(raw))

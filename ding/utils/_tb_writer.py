@@ -13,20 +13,21 @@ if TYPE_CHECKING:
 
 
 class ScalarWriter(Protocol):
-    """What draws curves."""
+    """Role protocol of a writer of scalar curves."""
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None) -> object:
         """Add one point to the curve ``tag``."""
 
 
 class LazyWriter:
-    """Looks like ``tensorboardX.SummaryWriter``; imports it and makes its file at the first ``add_*``.
+    """Lazy stand-in for ``tensorboardX.SummaryWriter``: the import and the file creation happen at the first ``add_*``
+    call.
 
-    Every ``add_*`` method of the ``SummaryWriter`` is available. Safe to share between threads.
+    Every ``add_*`` method of ``SummaryWriter`` is available. Thread-safe.
 
     Args:
-        logdir: folder of the event files; made when first needed.
-        kwargs: passed on to the ``SummaryWriter``.
+        logdir: Folder of the event files, created at the first write.
+        kwargs: Passed to ``SummaryWriter``.
     """
 
     def __init__(self, logdir: str | None = None, **kwargs: Any) -> None:
@@ -52,11 +53,11 @@ class LazyWriter:
         add(*args, **kwargs)
 
     def add_step(self, values: Mapping[str, Any], step: int) -> None:
-        """Add one point to the curve of each tag, all in one event, which costs less than an ``add_scalar`` for each.
+        """Add one point to the curve of each tag in a single event, which is cheaper than one ``add_scalar`` per tag.
 
         Args:
-            values: numbers, or tensors and arrays of one element, by tag.
-            step: the x of all of them.
+            values: Tag -> number, or tensor or array of one element.
+            step: The x value of all points.
         """
         if values:
             self._add("add_step", dict(values), step)
@@ -75,17 +76,17 @@ class LazyWriter:
 
     @property
     def is_open(self) -> bool:
-        """Whether something was written since the start or the last ``close``."""
+        """Whether anything was written since creation or the last ``close``."""
         return self._writer is not None
 
     def flush(self) -> None:
-        """Bring what was written to the disk."""
+        """Flush written points to disk."""
         with self._lock:
             if self._writer is not None:
                 self._writer.flush()
 
     def close(self) -> None:
-        """Close the file, if there is one. A later ``add_*`` begins a new file in the same folder."""
+        """Close the file, if any. A later ``add_*`` starts a new file in the same folder."""
         with self._lock:
             if self._finalizer is not None:
                 self._finalizer()
@@ -96,7 +97,7 @@ class LazyWriter:
         return self
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        # In another process it is a writer of its own, with a file of its own in the same folder.
+        # A copy in another process is a writer of its own with its own file in the same folder.
         return type(self), (self.logdir,)
 
     def __enter__(self) -> "LazyWriter":
@@ -116,25 +117,23 @@ def _add_step(writer: "SummaryWriter", values: Mapping[str, Any], step: int) -> 
 
 
 def _only_writes(writer: object) -> TypeGuard["SummaryWriter"]:
-    """Return whether all that a writer does with a scalar is to write it to its file: no Comet, no method of somebody
-    else.
-    """
+    """Return whether the writer only writes scalars to its file: no Comet, no overridden method."""
     kind = type(writer)
     if (kind.__module__, kind.__name__) != ("tensorboardX.writer", "SummaryWriter") or "add_scalar" in vars(writer):
         return False
-    # A writer that was closed opens itself again with its methods only.
+    # A closed writer reopens its file only through its own methods.
     is_open = getattr(writer, "all_writers", None) is not None
     return is_open and getattr(writer, "_comet_config", None) == {"disabled": True}
 
 
 def write_scalars(writer: ScalarWriter | None, prefix: str, values: Mapping[str, Any], step: int) -> None:
-    """Write scalars of one step.
+    """Write the scalars of one step.
 
     Args:
-        writer: the tensorboard writer, or anything else with ``add_scalar(tag, value, step)``; None writes nothing.
-        prefix: what the tags begin with, such as ``learner_iter/``.
-        values: numbers, or tensors and arrays of one element, by the rest of their tags.
-        step: the x of all of them.
+        writer: A tensorboard writer or any object with ``add_scalar(tag, value, step)``; None writes nothing.
+        prefix: Prefix of the tags, such as ``learner_iter/``.
+        values: Tag without prefix -> number, or tensor or array of one element.
+        step: The x value of all points.
     """
     if isinstance(writer, LazyWriter):
         writer.add_step({prefix + name: value for name, value in values.items()}, step)

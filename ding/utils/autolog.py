@@ -1,5 +1,5 @@
-"""What is logged: the values of an iteration (``LogDict``), typed series of values over time (``LoggedModel``), and
-what is computed from the latest of them.
+"""Logged values: those of one iteration (``LogDict``), typed time series (``LoggedModel``), and statistics of their
+latest window.
 
 A subclass of ``LoggedModel`` lists its series as class attributes::
 
@@ -40,29 +40,29 @@ class BaseTime(ABC):
 
 
 class NaturalTime(BaseTime):
-    """Seconds since the epoch."""
+    """Wall-clock seconds since the epoch."""
 
     def __init__(self) -> None:
         self._last = 0.0
 
     def time(self) -> float:
-        """Return the seconds since 1970; never less than before, also when the clock of the machine is set back."""
+        """Return the seconds since 1970. Never decreases, even when the system clock is set back."""
         self._last = max(self._last, _time.time())
         return self._last
 
 
 class TickTime(BaseTime):
-    """A counter that is moved by hand, from any number on."""
+    """A counter that the caller advances."""
 
     def __init__(self, init: float = 0) -> None:
         self._tick = init
 
     def step(self, delta: int = 1) -> float:
-        """Go on by ``delta`` ticks (at least 1) and return the new time.
+        """Advance by ``delta`` ticks (at least 1) and return the new time.
 
         Raises:
-            TypeError: ``delta`` is no integer.
-            ValueError: it is below 1.
+            TypeError: ``delta`` is not an integer.
+            ValueError: ``delta`` is below 1.
         """
         if not isinstance(delta, int):
             raise TypeError(f"delta must be an integer, got {delta!r}")
@@ -77,11 +77,11 @@ class TickTime(BaseTime):
 
 
 class TimeProxy(BaseTime):
-    """A clock that follows another one, or stands still.
+    """A clock that follows another clock and can be frozen.
 
     Args:
-        time_: the other clock.
-        frozen: whether it stands still from the start.
+        time_: The other clock.
+        frozen: Whether the clock starts frozen.
     """
 
     def __init__(self, time_: BaseTime, frozen: bool = False) -> None:
@@ -90,11 +90,11 @@ class TimeProxy(BaseTime):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether this clock stands still."""
+        """Whether this clock is frozen."""
         return self._frozen_at is not None
 
     def time(self) -> float:
-        """Return the time of the other clock, or that at which this one was frozen."""
+        """Return the time of the other clock, or the time at which this clock was frozen."""
         return self._clock.time() if self._frozen_at is None else self._frozen_at
 
     def current_time(self) -> float:
@@ -102,7 +102,7 @@ class TimeProxy(BaseTime):
         return self._clock.time()
 
     def freeze(self) -> None:
-        """Stand still until ``unfreeze``."""
+        """Hold the time until ``unfreeze``."""
         self._frozen_at = self._clock.time()
 
     def unfreeze(self) -> None:
@@ -111,18 +111,18 @@ class TimeProxy(BaseTime):
 
 
 class TimeMode(IntEnum):
-    """From where ``range_values`` counts."""
+    """Origin of the times in ``range_values``."""
 
     ABSOLUTE = 0
-    RELATIVE_LIFECYCLE = 1  # from when the model was made
-    RELATIVE_CURRENT_TIME = 2  # from now
+    RELATIVE_LIFECYCLE = 1  # since the model was created
+    RELATIVE_CURRENT_TIME = 2  # relative to the current time
 
 
 class RangedData(ABC):
-    """The values of a series that are at most ``expire`` old, and the last one before them. Not thread-safe.
+    """The values of a series that are at most ``expire`` old, and the last value before them. Not thread-safe.
 
     Args:
-        expire: age in units of the clock, above 0.
+        expire: Maximum age in units of the clock, above 0.
     """
 
     def __init__(self, expire: float) -> None:
@@ -143,10 +143,10 @@ class RangedData(ABC):
         return self._expire
 
     def append(self, data: object) -> "RangedData":
-        """Add a value at this time.
+        """Append a value at the current time.
 
         Raises:
-            ValueError: the last value is later than this time.
+            ValueError: The last value has a later time.
         """
         now = self._get_time()
         if self._records and self._records[-1][0] > now:
@@ -156,7 +156,7 @@ class RangedData(ABC):
         return self
 
     def extend(self, iter_: Iterable[object]) -> "RangedData":
-        """Add several values at this time."""
+        """Append several values at the current time."""
         for data in iter_:
             self.append(data)
         return self
@@ -165,14 +165,14 @@ class RangedData(ABC):
         """Return the newest value.
 
         Raises:
-            ValueError: there is none.
+            ValueError: The series is empty.
         """
         if not self._records:
             raise ValueError("there is no value yet")
         return self._records[-1][1]
 
     def history(self) -> list[tuple[float, Any]]:
-        """``[(time, value)]`` of the window; what held at its begin and what holds now stand at its ends."""
+        """Return ``[(time, value)]`` of the window; the first and last entries are the values at its two ends."""
         now = self._get_time()
         self._drop(now)
         records = [(max(time, now - self._expire), value) for time, value in self._records]
@@ -198,13 +198,13 @@ class TimeRangedData(RangedData):
 
 
 class LoggedValue:
-    """A series of one type, as an attribute of a ``LoggedModel``. Reading it gives the latest value.
+    """A typed series, as an attribute of a ``LoggedModel``. Reading the attribute returns the latest value.
 
-    Numbers are converted: ``float`` takes integers, numpy numbers and tensors, arrays or lists of one element; ``int``
-    takes what is integral. Other types must fit as they are.
+    Numbers are converted: ``float`` accepts integers, numpy numbers and tensors, arrays or lists of one element;
+    ``int`` accepts integral values. Other types are not converted.
 
     Args:
-        type_: the type; None takes anything.
+        type_: Type of the values; None accepts any.
     """
 
     def __init__(self, type_: type | None = None) -> None:
@@ -226,10 +226,10 @@ class LoggedValue:
         instance.record({self._name: value})
 
     def coerce(self, value: Any) -> Any:
-        """``value`` as one of the series.
+        """Return ``value`` converted to the type of the series.
 
         Raises:
-            TypeError: it does not fit.
+            TypeError: ``value`` does not fit the type.
         """
         if self.type is None:
             return value
@@ -251,20 +251,20 @@ class LoggedValue:
 
 
 class _ValueGetters(dict[str, Callable[[], Any]]):
-    """``model.<attribute>[<property>]``: a function of no argument that gives the value."""
+    """``model.<attribute>[<property>]``: a function without arguments that returns the value."""
 
     def __missing__(self, name: str) -> Callable[[], Any]:
         raise KeyError(f"unknown series {name!r}.{did_you_mean(name, self)}")
 
 
 class LoggedModel:
-    """Holds the values of its series that are at most ``expire`` old: with ticks the last ``expire`` + 1 of them.
+    """Base class of models that keep the values of their series for ``expire`` units of time.
 
-    One value is kept per point of time, the last one that was set.
+    With a tick clock, the last ``expire`` + 1 values are kept. Each point of time holds one value, the last one set.
 
     Args:
-        time: the clock.
-        expire: age in units of the clock, above 0.
+        time: The clock.
+        expire: Maximum age in units of the clock, above 0.
     """
 
     def __init__(self, time: BaseTime, expire: float) -> None:
@@ -311,11 +311,11 @@ class LoggedModel:
         return self.time.time()
 
     def fixed_time(self) -> float:
-        """Return the time of the clock, or the one at which the model was frozen."""
+        """Return the current time of the clock, or the time at which the model was frozen."""
         return self.time.time() if self._frozen_at is None else self._frozen_at
 
     def freeze(self) -> None:
-        """Hold the time of this model still until ``unfreeze``."""
+        """Freeze the time of this model until ``unfreeze``."""
         self._frozen_at = self.time.time()
 
     def unfreeze(self) -> None:
@@ -327,19 +327,19 @@ class LoggedModel:
         self._attributes.setdefault(attribute_name, _ValueGetters())[property_name] = value
 
     def get_property_attribute(self, property_name: str) -> list[str]:
-        """Return the attributes that are registered for a series, without ``range_values``, which each has."""
+        """Return the attributes registered for a series, without ``range_values``, which every series has."""
         named = [name for name, getters in self._attributes.items() if property_name in getters]
         return [name for name in named if name != "range_values"]
 
     def __getitem__(self, property_name: str) -> list[str]:
-        """Return the same as ``get_property_attribute``."""
+        """Same as ``get_property_attribute``."""
         return self.get_property_attribute(property_name)
 
     def record(self, values: Mapping[str, Any]) -> None:
-        """Set the values of several series at this time; what is the name of no series is skipped.
+        """Set the values of several series at the current time; unknown names are skipped.
 
         Raises:
-            TypeError: a value is not of the type of its series.
+            TypeError: A value does not fit the type of its series.
         """
         now = self.time.time() if self._frozen_at is None else self._frozen_at
         for name, value in values.items():
@@ -356,7 +356,9 @@ class LoggedModel:
     def _range_values(
         self, name: str, mode: TimeMode = TimeMode.RELATIVE_LIFECYCLE
     ) -> list[tuple[tuple[float, float], Any]]:
-        """``[((begin, end), value)]`` of the window; a value lasts until the next one, the last one until now."""
+        """Return ``[((begin, end), value)]`` of the window. Each value lasts until the next one, the last value until
+        now.
+        """
         now = self.fixed_time()
         zero = (0, self._made_at, now)[mode]
         records = [record for record in self._series[name] if record[0] >= now - self._expire]
@@ -365,7 +367,7 @@ class LoggedModel:
 
 
 class LogDict(dict[Any, Any]):
-    """A dict for log values: a tensor is stored as a number (0-d) or a nested list."""
+    """A dict of log values that stores a tensor as a number (0-d) or a nested list."""
 
     def __setitem__(self, key: Hashable, value: object) -> None:
         super().__setitem__(key, value.tolist() if isinstance(value, torch.Tensor) else value)
@@ -381,5 +383,5 @@ class LogDict(dict[Any, Any]):
 
 
 def build_log_buffer() -> LogDict:
-    """Return an empty dict that turns every tensor put into it into a number or a list."""
+    """Return an empty dict that converts every tensor stored in it to a number or a list."""
     return LogDict()

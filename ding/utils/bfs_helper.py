@@ -1,4 +1,4 @@
-"""The steps of value iteration in a maze, as breadth-first search from the goal."""
+"""Value iteration in a maze as breadth-first search from the goal, step by step."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,11 +11,11 @@ _MOVES = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
 class Maze(Protocol):
-    """What the search has to know of a maze."""
+    """Role protocol of a maze for the search."""
 
     @property
     def size(self) -> int:
-        """W, cells along an axis."""
+        """W, the number of cells along each axis."""
 
     @property
     def n_action(self) -> int:
@@ -30,26 +30,26 @@ class Maze(Protocol):
         """``[W][W]``, ``'x'`` for each wall."""
 
     def get_maze_map(self) -> np.ndarray:
-        """Return the walls and the goal, as ``process_states`` takes them."""
+        """Return the map of walls and goal in the form that ``process_states`` takes."""
 
     def process_states(self, observations: Sequence[int], maze_maps: np.ndarray) -> np.ndarray:
-        """Return the observation ``[W, W, C]`` of an agent at ``observations``, its ``[x, y]``."""
+        """Return the observation ``[W, W, C]`` for an agent at position ``observations``, ``[x, y]``."""
 
 
 def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, list[tuple[torch.Tensor, np.int32]]]:
     """Return the maps of best actions as they spread from the goal, and the best path.
 
     Args:
-        env: the maze.
-        observation: ``[W, W, C]``; the last channel is 1 where the agent is.
+        env: The maze.
+        observation: ``[W, W, C]``; the last channel is 1 at the position of the agent.
 
     Returns:
-        the maps, int32 ``[L, W, W]``, one per distance up to that of the agent, ``n_action`` where nothing is known
-        yet; and the path from the agent to the goal (empty when it cannot be reached): for each cell the observation
-        there, float32 ``[W, W, C]``, and the action, a numpy int32.
+        The maps, int32 ``[L, W, W]``, one per distance up to that of the agent, with ``n_action`` in cells not reached
+        yet; and the path from the agent to the goal (empty if the goal is unreachable): for each cell the observation,
+        float32 ``[W, W, C]``, and the action, a numpy int32.
 
     Raises:
-        ValueError: the observation does not show exactly one agent.
+        ValueError: The observation does not show exactly one agent.
     """
     agents = np.argwhere(np.asarray(observation)[..., -1] == 1)
     if len(agents) != 1:
@@ -63,7 +63,7 @@ def get_vi_sequence(env: Maze, observation: np.ndarray) -> tuple[np.ndarray, lis
         following = []
         for x, y in frontier:
             for action, (dx, dy) in enumerate(_MOVES):
-                cell = (x - dx, y - dy)  # from where this action leads to (x, y)
+                cell = (x - dx, y - dy)  # the cell from which this action leads to (x, y)
                 inside = 0 <= cell[0] < env.size and 0 <= cell[1] < env.size
                 if inside and cell not in reached and nav_map[cell[0]][cell[1]] != "x":
                     best[cell] = action

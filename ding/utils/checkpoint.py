@@ -1,14 +1,14 @@
-"""Checkpoints: the one place that writes them and reads them.
+"""Write and read checkpoints.
 
-A checkpoint is a folder. Its parts are files; ``manifest.json`` names them, with their sizes and SHA-256, and says
-which versions wrote them. The manifest is written last and replaces the one before at once, and until then the parts of
-the checkpoint before stay: a process that is killed between any two writes leaves the old checkpoint or the new one. ::
+A checkpoint is a folder of part files. ``manifest.json`` lists their sizes and SHA-256 and the versions that wrote
+them. The manifest is written last and replaces the previous one atomically; the previous parts stay until then. A
+process killed between any two writes leaves either the old checkpoint or the new one. ::
 
     ckpt/iteration_500/manifest.json      parts, versions, counters
     ckpt/iteration_500/learner.pth.tar    the state of the learner
     ckpt/iteration_500.pth.tar            the same file under its classic name; it carries its own SHA-256
 
-The classic file is what scripts load and what DI-engine reads. :func:`read_checkpoint` takes either.
+Scripts and DI-engine load the classic file. :func:`read_checkpoint` accepts both.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from ding.utils.file_helper import FileRefusedError, atomic_write, read_file, sa
 logger = logging.getLogger(__name__)
 
 PathLike = str | os.PathLike[str]
-#: Writes a part of a checkpoint to the path that it is given.
+#: Function that writes a part of a checkpoint to the given path.
 WritePart = Callable[[str], object]
 
 LEARNER = "learner.pth.tar"
@@ -45,7 +45,7 @@ _FORMAT = "ding-checkpoint"
 _VERSION = 1
 _MAX_MANIFEST_BYTES = 1 << 20
 _PART_BYTES = 1 << 20
-# A part whose name is in use by the checkpoint before gets this prefix.
+# Prefix for a part whose name the previous checkpoint uses.
 _OTHER = "other-"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _BY_ITERATION = re.compile(r"iteration_([0-9]+)")
@@ -53,13 +53,13 @@ _BY_ITERATION = re.compile(r"iteration_([0-9]+)")
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a checkpoint consists of.
+    """Contents of a checkpoint.
 
     Attributes:
-        folder: where it lies.
+        folder: Folder of the checkpoint.
         parts: part -> ``{'name', 'bytes', 'sha256'}`` of its file.
-        notes: what the writer noted: counters and the like.
-        versions: of the packages that wrote it.
+        notes: Entries added by the writer, such as counters.
+        versions: Versions of the packages that wrote the checkpoint.
     """
 
     folder: Path
@@ -68,7 +68,7 @@ class Manifest:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, part: str) -> Path:
-        """Return the file of a part. Raises ``KeyError`` when there is no such part."""
+        """Return the file of a part. Raises ``KeyError`` if there is no such part."""
         return self.folder / str(self.parts[part]["name"])
 
 
@@ -76,15 +76,15 @@ class Manifest:
 
 
 def write_parts(folder: PathLike, parts: Mapping[str, WritePart], notes: Mapping[str, Any]) -> None:
-    """Write a checkpoint of these parts in place of the one that is there.
+    """Write a checkpoint of these parts, replacing an existing one.
 
     Args:
-        folder: made where it is not there.
-        parts: plain file names, and what writes each.
-        notes: what JSON can hold.
+        folder: Folder of the checkpoint, created if missing.
+        parts: Plain file names, and the function that writes each.
+        notes: JSON-serialisable entries.
 
     Raises:
-        OSError: it cannot be written; the checkpoint before is whole.
+        OSError: The checkpoint cannot be written; the previous one is intact.
     """
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
@@ -111,11 +111,11 @@ def save_checkpoint(path: PathLike, state: Mapping[str, Any], notes: Mapping[str
     The folder of the checkpoint is the path without ``.pth.tar``.
 
     Raises:
-        TypeError: something in ``state`` has no safe form.
-        OSError: it cannot be written; what was there before is whole.
+        TypeError: A value in ``state`` has no safe form.
+        OSError: The checkpoint cannot be written; the previous one is intact.
     """
     folder = folder_of(path)
-    if folder is None:  # a name of the user's that leaves no room for a folder beside it
+    if folder is None:  # a user's file name that leaves no name for a folder
         save_file(os.fspath(path), dict(state))
         return
     write_parts(folder, {LEARNER: lambda target: save_file(target, dict(state))}, notes)
@@ -123,9 +123,7 @@ def save_checkpoint(path: PathLike, state: Mapping[str, Any], notes: Mapping[str
 
 
 def folder_of(path: PathLike) -> Path | None:
-    """Return the folder of the checkpoint whose classic file is ``path``; None where the name has no suffix to strike
-    off.
-    """
+    """Return the folder of the checkpoint whose classic file is ``path``; None if the name has no suffix to remove."""
     file = Path(path)
     if not file.name.endswith(CLASSIC_SUFFIX) or file.name == CLASSIC_SUFFIX:
         return None
@@ -138,7 +136,7 @@ def is_checkpoint_folder(path: PathLike) -> bool:
 
 
 def link_file(source: PathLike, target: PathLike) -> None:
-    """Give a file a second name, at once; a copy where the file system has no hard links."""
+    """Give a file a second name atomically; copy it where the file system has no hard links."""
     temporary = f"{os.fspath(target)}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         os.link(source, temporary)
@@ -151,18 +149,18 @@ def link_file(source: PathLike, target: PathLike) -> None:
 
 
 def remove_checkpoint(path: PathLike) -> None:
-    """Remove a checkpoint, given as a folder or as a classic file, with both; a missing one is fine."""
+    """Remove a checkpoint, given as a folder or a classic file: both are removed. A missing one is ignored."""
     folder = folder_of(path) or Path(path)
     with contextlib.suppress(FileNotFoundError):
         os.remove(folder.with_name(folder.name + CLASSIC_SUFFIX))
     with contextlib.suppress(FileNotFoundError):
-        # Without its manifest it is none any more, also when it is not removed to the end.
+        # Without its manifest it no longer is a checkpoint, even if the removal is interrupted.
         os.remove(folder / _MANIFEST)
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def rename_checkpoint(path: PathLike, new_path: PathLike) -> None:
-    """Give a checkpoint another classic name, in the same folder; one of that name is replaced."""
+    """Give a checkpoint another classic name, in the same folder; an existing one is replaced."""
     folder, new_folder = folder_of(path), folder_of(new_path)
     if folder is not None and new_folder is not None and folder.is_dir():
         remove_checkpoint(new_path)
@@ -171,10 +169,10 @@ def rename_checkpoint(path: PathLike, new_path: PathLike) -> None:
 
 
 def keep_newest(saved: PathLike, keep_last: int) -> None:
-    """Remove older checkpoints than ``saved``, ``<name>_<n>``, so that ``keep_last`` of this name are left with it.
+    """Remove checkpoints ``<name>_<n>`` older than ``saved``, so that ``keep_last`` remain.
 
-    Those with a higher number stay: a run that goes on from an older checkpoint does not remove what it has just saved.
-    Where ``saved`` has no number, nothing is removed.
+    Checkpoints with a higher number stay, so a run resumed from an older checkpoint keeps the one it has just saved.
+    Nothing is removed if ``saved`` has no number.
     """
     folder = folder_of(saved) or Path(saved)
     name, _, number = folder.name.rpartition("_")
@@ -185,7 +183,7 @@ def keep_newest(saved: PathLike, keep_last: int) -> None:
 
 
 def numbered(folder: PathLike, name: str) -> list[tuple[int, Path]]:
-    """Return the numbers and folders of the checkpoints ``<name>_<n>`` in a folder, the lowest number first."""
+    """Return the numbers and folders of the checkpoints ``<name>_<n>`` in a folder, lowest number first."""
     pattern = re.compile(rf"({re.escape(name)}_([0-9]+))(?:{re.escape(CLASSIC_SUFFIX)})?")
     matches = [pattern.fullmatch(path.name) for path in Path(folder).glob(f"{name}_*")]
     return sorted({(int(match[2]), Path(folder) / match[1]) for match in matches if match is not None})
@@ -195,11 +193,11 @@ def numbered(folder: PathLike, name: str) -> list[tuple[int, Path]]:
 
 
 def read_manifest(folder: PathLike) -> Manifest:
-    """Return the manifest of a checkpoint; its parts are not looked at.
+    """Return the manifest of a checkpoint without checking its parts.
 
     Raises:
-        FileNotFoundError: there is no checkpoint.
-        FileRefusedError: the manifest is damaged, or of a version that this package does not know.
+        FileNotFoundError: There is no checkpoint.
+        FileRefusedError: The manifest is damaged, or its version is unknown.
     """
     path = Path(folder)
     with open(path / _MANIFEST, "rb") as file:
@@ -223,11 +221,11 @@ def read_manifest(folder: PathLike) -> Manifest:
 
 
 def checked_manifest(folder: PathLike) -> Manifest:
-    """Return the manifest of a checkpoint whose parts are what was written.
+    """Return the manifest of a checkpoint after checking that its parts are as written.
 
     Raises:
-        FileNotFoundError: there is no checkpoint.
-        FileRefusedError: something of it is missing or damaged.
+        FileNotFoundError: There is no checkpoint.
+        FileRefusedError: A part is missing or damaged.
     """
     manifest = read_manifest(folder)
     for part, entry in manifest.parts.items():
@@ -247,8 +245,9 @@ def read_checkpoint(path: PathLike) -> dict[str, Any]:
     """Return the state of the learner in a checkpoint: a folder, or a classic file (also one of DI-engine).
 
     Raises:
-        FileNotFoundError: there is none.
-        FileRefusedError: it is damaged, or no checkpoint; the message names the newest good one that lies beside it.
+        FileNotFoundError: There is no checkpoint.
+        FileRefusedError: The file is damaged or not a checkpoint; the message names the newest intact one in the same
+            folder.
     """
     try:
         if os.path.isdir(path):
@@ -267,9 +266,9 @@ def read_checkpoint(path: PathLike) -> dict[str, Any]:
 
 
 def only_acts(state: Mapping[str, Any]) -> bool:
-    """Return whether a state holds what a policy needs to act and nothing to learn with, no optimiser say.
+    """Return whether a state suffices to act but not to learn: it has no optimiser, for example.
 
-    So do the checkpoints of evaluated policies that agents and parallel runs save.
+    Agents and parallel runs save evaluated policies in this form.
     """
     return set(state) - {"normalization"} == {"model"}
 
@@ -277,13 +276,12 @@ def only_acts(state: Mapping[str, Any]) -> bool:
 def good_numbered(
     folder: PathLike, name: str, check: Callable[[Path], Manifest] = checked_manifest
 ) -> Iterator[Manifest]:
-    """Yield the good ones of the checkpoints ``<name>_<n>`` in a folder, the newest first; others are logged.
+    """Yield the manifests of the intact checkpoints ``<name>_<n>`` in a folder, newest first; damaged ones are logged.
 
-    The newest is the one that was written last. Where the writers did not note the time, it is the one with the highest
-    number.
+    The newest is the one written last, or the one with the highest number if the writers did not record the time.
 
     Args:
-        check: returns the manifest of a good one, and raises as :func:`checked_manifest` does.
+        check: Returns the manifest of an intact checkpoint, and raises like :func:`checked_manifest`.
     """
     by_number = reversed(numbered(folder, name))
     for path in sorted((path for _, path in by_number), key=_written_s, reverse=True):
@@ -298,15 +296,15 @@ def good_numbered(
 
 
 def _written_s(folder: Path) -> float:
-    """When a checkpoint was written, in seconds; 0 where its writer did not note it, infinity where it is damaged."""
+    """Return when a checkpoint was written, in seconds: 0 if not recorded, infinity if the checkpoint is damaged."""
     with contextlib.suppress(OSError, FileRefusedError, TypeError, ValueError):
         return float(read_manifest(folder).notes.get("written_s", 0.0))
     return math.inf
 
 
 def good_beside(path: PathLike) -> Iterator[Path]:
-    """The other checkpoints in the folder of ``path`` that can be read, by their classic files, that of the most train
-    iterations first.
+    """Return the classic files of the other readable checkpoints in the folder of ``path``, most train iterations
+    first.
     """
     given = Path(path)
     own = {given, folder_of(given), given.with_name(given.name + CLASSIC_SUFFIX)}
@@ -318,9 +316,9 @@ def good_beside(path: PathLike) -> Iterator[Path]:
 
 
 def train_iter_of(path: PathLike) -> int | None:
-    """Return the train iteration of a checkpoint, given as a folder or as a classic file.
+    """Return the train iteration of a checkpoint, given as a folder or a classic file.
 
-    It is what the writer noted, else the number in a name such as ``iteration_500``; None where neither is there.
+    Recorded by the writer, else taken from a file name such as ``iteration_500``; None if neither is available.
     """
     folder = folder_of(path) or Path(path)
     with contextlib.suppress(OSError, FileRefusedError, LookupError, TypeError, ValueError):
@@ -330,9 +328,9 @@ def train_iter_of(path: PathLike) -> int | None:
 
 
 def progress_of(path: PathLike) -> tuple[int, int]:
-    """What orders checkpoints: the train iteration, -1 where it is unknown; among equals the time of the last write.
+    """Return the sort key of a checkpoint: the train iteration (-1 if unknown), then the time of the last write.
 
-    Times come second, because a clock may be set back.
+    The time comes second because the system clock may be set back.
     """
     train_iter = train_iter_of(path)
     return -1 if train_iter is None else train_iter, os.stat(path).st_mtime_ns

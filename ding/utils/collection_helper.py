@@ -13,7 +13,7 @@ def iter_mapping(iter_: Iterable[A], mapping: Callable[[A], B]) -> Iterator[B]:
 
 
 def list_split(data: Sequence[Any], step: int) -> tuple[list[Any], Any]:
-    """Cut into slices of ``step``: (the full slices, the shorter rest or None)."""
+    """Cut into slices of ``step``. Returns ``(full slices, shorter rest or None)``."""
     if step < 1:
         raise ValueError(f"step must be at least 1, got {step}")
     full = len(data) // step * step
@@ -22,7 +22,9 @@ def list_split(data: Sequence[Any], step: int) -> tuple[list[Any], Any]:
 
 
 def squeeze(data: object) -> Any:
-    """A tuple, list or dict of one element -> that element; longer lists and tuples -> tuple; else unchanged."""
+    """Return the element of a tuple, list or dict of one; a longer list or tuple becomes a tuple, a longer dict is
+    unchanged.
+    """
     if isinstance(data, (tuple, list)):
         return data[0] if len(data) == 1 else tuple(data)
     if isinstance(data, dict) and len(data) == 1:

@@ -1,6 +1,6 @@
-"""Compressors for samples on their way, without pickle.
+"""Compressors for samples in transit, without pickle.
 
-The bytes hold what ``ding.utils.file_helper.save_file`` writes: tensors, arrays and plain containers, read with
+The bytes have the format of ``ding.utils.file_helper.save_file``: tensors, arrays and plain containers, read with
 ``weights_only=True``.
 """
 
@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 
 class CloudPickleWrapper:
-    """Carries an env function to a child process: it is pickled by value, lambdas and closures included.
+    """Carry an env function to a child process. It is pickled by value, lambdas and closures included.
 
-    Only for the children of this process. What comes from anywhere else must not be unpickled.
+    For child processes of this process only; never unpickle data from another source.
     """
 
     def __init__(self, data: object) -> None:
@@ -41,12 +41,12 @@ class CloudPickleWrapper:
 
 
 def dummy_compressor(data: T) -> T:
-    """Return the data itself."""
+    """Return the data unchanged."""
     return data
 
 
 def zlib_data_compressor(data: object) -> bytes:
-    """Plain data (see the module) to bytes."""
+    """Compress plain data (see the module) to bytes."""
     return zlib.compress(_plain_data.dumps(data))
 
 
@@ -63,7 +63,7 @@ def _lz4() -> ModuleType:
 
 
 def lz4_data_compressor(data: object) -> bytes:
-    """Plain data (see the module) to bytes. Needs the package ``lz4``."""
+    """Compress plain data (see the module) to bytes. Requires the package ``lz4``."""
     raw: bytes = _lz4().compress(_plain_data.dumps(data))
     return raw
 
@@ -74,7 +74,7 @@ def lz4_data_decompressor(compressed_data: bytes) -> Tree:
 
 
 def jpeg_data_compressor(data: np.ndarray) -> bytes:
-    """An image, uint8 ``[H, W, 3]`` or ``[H, W]``, to JPEG bytes; lossy. Needs OpenCV."""
+    """Compress an image, uint8 ``[H, W, 3]`` or ``[H, W]``, to JPEG bytes; lossy. Requires OpenCV."""
     cv2 = require_extra("cv2", "atari")
     done, encoded = cv2.imencode(".jpg", data)
     if not done:
@@ -84,7 +84,7 @@ def jpeg_data_compressor(data: np.ndarray) -> bytes:
 
 
 def jpeg_data_decompressor(compressed_data: bytes, gray_scale: bool = False) -> np.ndarray:
-    """JPEG bytes to an image, uint8 ``[H, W, 3]``, or ``[H, W]`` with ``gray_scale``. Needs OpenCV."""
+    """Decompress JPEG bytes to an image, uint8 ``[H, W, 3]``, or ``[H, W]`` with ``gray_scale``. Requires OpenCV."""
     cv2 = require_extra("cv2", "atari")
     flag = cv2.IMREAD_GRAYSCALE if gray_scale else cv2.IMREAD_COLOR
     image: np.ndarray = cv2.imdecode(np.frombuffer(compressed_data, dtype=np.uint8), flag)

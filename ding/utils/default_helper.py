@@ -1,6 +1,6 @@
-"""The names that scripts import from here, as DI-engine has them in this module; each lies in a module of its own job.
+"""Names that scripts import from here, as in DI-engine; each is defined in a module of its own topic.
 
-Nothing else is meant to be added: what is new goes to the module of its job, and is imported from there.
+Do not add names here: define new ones in the module of their topic and import them from there.
 """
 
 from ding.utils.exports import lazy_exports

@@ -1,4 +1,4 @@
-"""Design patterns that many classes share, and a mark of methods that override."""
+"""Common design patterns, and a decorator for overriding methods."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class SingletonMetaclass(type):
-    """Each class of this metaclass has one object: ``Class()`` gives it, and so does ``Class.instance`` afterwards."""
+    """Give each class of this metaclass a single instance: ``Class()`` returns it, and so does ``Class.instance``
+    afterwards.
+    """
 
     instances: ClassVar[dict[type, Any]] = {}
     _making: ClassVar[threading.RLock] = threading.RLock()
@@ -27,14 +29,15 @@ class SingletonMetaclass(type):
 class Configurable:
     """A class with a ``config`` dict of defaults.
 
-    A subclass states its own dict; nothing is merged from its bases.
+    Subclasses define the whole dict; nothing is merged from their bases.
     """
 
     config: ClassVar[dict[str, Any]] = {}
 
     @classmethod
     def default_config(cls) -> EasyDict:
-        """Return a fresh copy of the default config, with the key ``cfg_type``. Changing it never changes the class."""
+        """Return a fresh copy of the default config, with the key ``cfg_type``. Changing the copy never changes the
+        class."""
         cfg = EasyDict(deepcopy(cls.config))
         cfg.cfg_type = cls.__name__ + "Dict"
         return cfg

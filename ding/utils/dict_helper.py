@@ -1,4 +1,4 @@
-"""Dicts: merged, flattened, turned into lists and back, with other keys or defaults."""
+"""Merge, flatten, restructure and rename dicts."""
 
 import copy
 import re
@@ -10,15 +10,15 @@ from ding.utils.nested import dotted, map_nested
 
 
 def convert_easy_dict_to_dict(easy_dict: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plain dict, with every ``EasyDict`` inside (also inside lists and tuples) made a plain dict too."""
+    """Return a plain dict; every ``EasyDict`` inside, also in lists and tuples, becomes a plain dict too."""
     entries: dict[str, Any] = map_nested(lambda value: value, easy_dict)
     return entries
 
 
 def deep_merge_dicts(original: Mapping[str, Any] | None, new_dict: Mapping[str, Any] | None) -> Any:
-    """Return a new dict: ``new_dict`` over ``original``, dict over dict merged recursively, anything else replaced.
+    """Return ``original`` merged with ``new_dict``: dicts are merged recursively, anything else is replaced.
 
-    Both are left untouched; ``None`` counts as empty; the result has the type of ``original`` (``EasyDict`` stays one).
+    Both arguments are left unchanged; ``None`` counts as empty; the result has the type of ``original``.
     """
     result: Any = copy.deepcopy(original) if original is not None else {}
     if new_dict:
@@ -45,12 +45,12 @@ def deep_update(
     """Update ``original`` in place, recursively, and return it.
 
     Args:
-        new_keys_allowed: allow keys that ``original`` does not have, at every depth.
+        new_keys_allowed: Allow keys missing from ``original``, at every depth.
         whitelist: top-level keys below which new keys are allowed.
-        override_all_if_type_changes: top-level keys whose dict is replaced whole when its ``type`` changes.
+        override_all_if_type_changes: Top-level keys whose dict is replaced entirely when its ``type`` changes.
 
     Raises:
-        UnknownKeyError: a key is new and not allowed.
+        UnknownKeyError: A new key is not allowed.
     """
     whitelist = whitelist or []
     override_all_if_type_changes = override_all_if_type_changes or []
@@ -71,8 +71,8 @@ def deep_update(
 def lists_to_dicts(data: Sequence[Any], recursive: bool = False) -> Any:
     """``[{k: v0}, {k: v1}]`` -> ``{k: [v0, v1]}``, with the keys of the first element.
 
-    A list of namedtuples becomes one namedtuple of tuples. ``recursive`` also turns values that are dicts themselves
-    (one level down, except under ``prev_state``).
+    A list of namedtuples becomes one namedtuple of tuples. ``recursive`` also converts values that are dicts (one level
+    down, except under ``prev_state``).
 
     Raises:
         ValueError: the list is empty.
@@ -104,8 +104,8 @@ def flatten_dict(data: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any
 
 
 def make_key_as_identifier(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy whose keys are Python identifiers: other characters become ``_``, a leading digit gets one in
-    front.
+    """Return a copy whose keys are Python identifiers: other characters become ``_``, which also precedes a leading
+    digit.
     """
 
     def clean(key: str) -> str:
@@ -116,7 +116,7 @@ def make_key_as_identifier(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remove_illegal_item(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy without the entries whose value is a text (they have no array form)."""
+    """Return a copy without entries whose value is a string (strings have no array form)."""
     return {key: value for key, value in data.items() if not isinstance(value, str)}
 
 
@@ -127,11 +127,11 @@ def default_get(
     default_fn: Callable[[], Any] | None = None,
     judge_fn: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """``data[name]``, or ``default_fn()``, or ``default_value``.
+    """Return ``data[name]``, or ``default_fn()``, or ``default_value``.
 
     Raises:
-        MissingKeyError: the name is missing and neither default is given.
-        InvalidArgumentError: ``judge_fn`` rejects the default; what ``data`` holds is not judged.
+        MissingKeyError: The name is missing and no default is given.
+        InvalidArgumentError: ``judge_fn`` rejects the default; existing values are not judged.
     """
     if name in data:
         return data[name]

@@ -1,6 +1,6 @@
-"""Errors of arguments that ``except`` clauses written for DI-engine catch, too.
+"""Argument errors that ``except`` clauses written for DI-engine also catch.
 
-Each is what Python calls the mistake and also the type that DI-engine raises in the same place::
+Each derives from the appropriate built-in exception and from the type that DI-engine raises in the same place::
 
     ValueError
     ├── InvalidArgumentError    also AssertionError
@@ -11,22 +11,22 @@ Each is what Python calls the mistake and also the type that DI-engine raises in
     NotImplementedError
     └── UnknownNormError        also KeyError
 
-:class:`UserMistake` marks the errors of every package that a user can put right.
+:class:`UserMistake` marks the errors of every package that a user can fix.
 """
 
 
 class UserMistake(Exception):
-    """A base of errors that the user can put right in a config, an option or an argument: their sentence is enough, and
-    the command line shows no traceback.
+    """Base class of errors that the user can fix in a config, an option or an argument. The command line prints their
+    message without a traceback.
     """
 
 
 class InvalidArgumentError(ValueError, AssertionError):
-    """The value of an argument is not one that is allowed."""
+    """The value of an argument is not allowed."""
 
 
 class MismatchError(ValueError, RuntimeError):
-    """Arguments do not fit each other, or none of those is given of which one is needed."""
+    """Arguments are inconsistent, or none of several alternatives is given."""
 
 
 class MissingKeyError(KeyError, AssertionError):
@@ -34,8 +34,8 @@ class MissingKeyError(KeyError, AssertionError):
 
 
 class UnknownKeyError(KeyError, RuntimeError):
-    """A key is new where only known ones are allowed."""
+    """An unknown key where only known ones are allowed."""
 
 
 class UnknownNormError(NotImplementedError, KeyError):
-    """No normalisation has this name."""
+    """The normalisation is unknown."""

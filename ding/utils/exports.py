@@ -1,15 +1,15 @@
-"""Exports of packages: each exported name stands once, in the stub ``__init__.pyi`` beside the ``__init__.py``.
+"""Exports of packages: each exported name is listed once, in the stub ``__init__.pyi`` next to ``__init__.py``.
 
 1. The stub, which type checkers read too, holds one line for each name: ``from ding.x.module import Name as Name``.
-   ``from ding.x.part import *`` exports what the stub of ``ding.x.part``, which lies below, exports.
+   ``from ding.x.part import *`` exports the names in the stub of the subpackage ``ding.x.part``.
 2. The ``__init__.py`` ends with ``__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)``; its docstring
-   says what the package is for. Code does not belong there: type checkers read the stub instead. A public module
-   whose content lies in other modules has a stub in the same way.
-3. A module is imported when one of its names is first used. One that fills a registry when it is imported is either
-   imported in ``__init__.py``, or entered there by ``register_lazily(REGISTRY, "alias", "ding.x.module:Class")``.
-4. A name that is also the name of its module is imported at once, as the module would hide it later.
+   describes the package. It holds no other code, because type checkers read the stub instead. A public module that
+   re-exports other modules has a stub in the same way.
+3. A module is imported when one of its names is first used. A module that fills a registry on import is either imported
+   in ``__init__.py`` or registered there by ``register_lazily(REGISTRY, "alias", "ding.x.module:Class")``.
+4. A name equal to the name of its module is imported at once, because the module would hide it later.
 5. Names of DI-engine that are not built are listed in :mod:`ding.utils.original_names`; importing one raises an
-   ``ImportError`` that says so. ``absent`` matches what looks like a name of DI-engine, too.
+   ``ImportError`` that says so. ``absent`` matches further names that look like DI-engine's.
 """
 
 import ast
@@ -29,13 +29,13 @@ install()
 def lazy_exports(
     package: str, file: str, absent: str = "$^"
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, as its stub has them.
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package according to its stub.
 
     Args:
         package: ``__name__`` of the package.
-        file: ``__file__`` of the package; the stub lies beside it.
-        absent: regular expression; a name that starts with a match raises an ``ImportError`` where it is not exported,
-            as Python would replace the text of an ``AttributeError`` in ``from package import name``.
+        file: ``__file__`` of the package; the stub is next to it.
+        absent: Regular expression. An unexported name that starts with a match raises an ``ImportError``, because
+            Python would replace the text of an ``AttributeError`` in ``from package import name``.
     """
     homes = _homes(package, Path(file).with_suffix(".pyi"))
     namespace = vars(sys.modules[package])
@@ -59,13 +59,13 @@ def lazy_exports(
 
 
 def register_lazily(registry: Registry, alias: str, target: str) -> None:
-    """Register ``"pkg.mod:Class"``, unless the alias is taken (the module itself was imported before its package)."""
+    """Register ``"pkg.mod:Class"``, unless the alias is taken because the module was imported before its package."""
     if alias not in registry:
         registry.register(alias, target)
 
 
 def _homes(package: str, stub: Path) -> dict[str, str]:
-    """Exported name -> full name of the module that has it."""
+    """Return exported name -> full name of the defining module."""
     homes: dict[str, str] = {}
     for node in ast.parse(stub.read_text(encoding="utf-8")).body:
         if not isinstance(node, ast.ImportFrom) or node.module is None:

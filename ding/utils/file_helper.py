@@ -1,4 +1,4 @@
-"""Files that are written whole, and read without running what is in them."""
+"""Write files atomically, and read them without executing their contents."""
 
 import contextlib
 import os
@@ -28,10 +28,11 @@ _TORN = re.compile(r"\.[0-9]+\.[0-9a-f]{8}\.tmp$")
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterator[BinaryIO]:
-    """An open binary file that becomes ``path`` when the block ends, and vanishes when the block fails.
+    """Open a binary file that becomes ``path`` when the block ends and is discarded when the block fails.
 
-    The bytes are on the disk (fsync) before the name changes, so a reader sees the old file or the whole new one. The
-    folder must exist; an existing file keeps its mode. A ``private`` file can be read by its owner only, at any time.
+    The bytes are on disk (fsync) before the name changes, so a reader sees either the old file or the complete new one.
+    The folder must exist; an existing file keeps its mode. A ``private`` file is readable only by its owner at all
+    times.
     """
     target = os.fspath(path)
     temporary = f"{target}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp"
@@ -51,15 +52,15 @@ def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterato
 
 
 def write_text(path: str | os.PathLike[str], text: str, private: bool = False) -> None:
-    """Write a text file (UTF-8) whole, see ``atomic_write``."""
+    """Write a text file (UTF-8) atomically, see ``atomic_write``."""
     with atomic_write(path, private) as file:
         file.write(text.encode())
 
 
 def remove_torn_files(folder: str | os.PathLike[str]) -> list[str]:
-    """Remove what processes that were killed within ``atomic_write`` left in ``folder``; returns the paths.
+    """Remove temporary files in ``folder`` left by processes killed in ``atomic_write``; return their paths.
 
-    Call it when none of these processes lives any more.
+    Call it only after all of these processes have ended.
     """
     torn = [entry.path for entry in os.scandir(folder) if _TORN.search(entry.name) and entry.is_file()]
     for path in torn:
@@ -81,11 +82,11 @@ def read_file(path: str, fs_type: str | None = None, use_lock: bool = False) -> 
     Args:
         path: the file.
         fs_type: None or ``'normal'``.
-        use_lock: hold an exclusive ``flock`` on ``<path>.lock`` meanwhile.
+        use_lock: Hold an exclusive ``flock`` on ``<path>.lock`` while reading.
 
     Raises:
-        FileRefusedError: the file is damaged, or holds something else than tensors and plain containers (a
-            ``ValueError`` and a ``pickle.UnpicklingError``).
+        FileRefusedError: The file is damaged, or contains anything but tensors and plain containers (a ``ValueError``
+            and a ``pickle.UnpicklingError``).
     """
     from ding.utils import _plain_data
 
@@ -100,18 +101,18 @@ def read_file(path: str, fs_type: str | None = None, use_lock: bool = False) -> 
 
 
 def save_file(path: str, data: object, fs_type: str | None = None, use_lock: bool = False) -> None:
-    """Write ``data`` whole (see ``atomic_write``), in the format of ``torch.save``, with the SHA-256 of its bytes.
+    """Write ``data`` atomically (see ``atomic_write``), in the format of ``torch.save``, with the SHA-256 of its bytes.
 
     Args:
         path: the file; its folder must exist.
         data: tensors, arrays, numbers, texts, None and dicts, lists or tuples of them. Arrays come back as arrays,
             other mappings as dicts, named tuples as tuples.
         fs_type: None or ``'normal'``.
-        use_lock: hold an exclusive ``flock`` on ``<path>.lock`` meanwhile.
+        use_lock: Hold an exclusive ``flock`` on ``<path>.lock`` while writing.
 
     Raises:
-        TypeError: something in ``data`` has no safe form; the message says where. The file is left as it was.
-        OSError: it cannot be written, for example because there is no space. The file is left as it was.
+        TypeError: A value in ``data`` has no safe form; the message says where. The file is unchanged. OSError: The
+            file cannot be written, for example because the disk is full. The file is unchanged.
     """
     from ding.utils import _plain_data
 
@@ -126,7 +127,7 @@ def save_file(path: str, data: object, fs_type: str | None = None, use_lock: boo
 
 
 def remove_file(path: str, fs_type: str | None = None) -> None:
-    """Remove a file, or a folder with all that is in it; a missing one is fine. Of a link, only the link."""
+    """Remove a file or a folder with its contents; of a link, the link only. A missing path is ignored."""
     _check(path, fs_type)
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)

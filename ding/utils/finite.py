@@ -1,4 +1,4 @@
-"""Numbers that float32, in which networks compute, cannot hold."""
+"""Detect numbers that float32, the dtype of networks, cannot represent."""
 
 from collections.abc import Iterable
 
@@ -10,38 +10,38 @@ _SURE = FLOAT32_MAX**2
 
 
 def is_surely_finite(array: np.ndarray) -> bool:
-    """Return whether one look at the sum of squares shows that all numbers are finite and fit float32.
+    """Return whether the sum of squares shows that all numbers are finite and fit float32.
 
-    It is the fastest look at a few numbers. False for NaN, and for numbers so large that :func:`unfit_number` has to
-    look at each of them; other dtypes than floats hold none of both.
+    The fastest check for a few numbers. False for NaN and for numbers so large that :func:`unfit_number` has to check
+    each of them; dtypes other than floats contain neither.
     """
     return array.dtype.kind != "f" or float(np.vdot(array, array)) <= _SURE
 
 
 def unfit_number(array: np.ndarray) -> tuple[int, float] | None:
-    """Return the row and the value of a number that is NaN, else of the largest one that float32 cannot hold.
+    """Return row and value of a NaN, else of the largest number that float32 cannot represent.
 
     Args:
         array: ``[N, ...]``.
 
     Returns:
-        None where all numbers fit.
+        None if all numbers fit.
     """
     if array.dtype.kind != "f" or not array.size:
         return None
     rows = array.reshape(len(array), -1)
     sizes = np.abs(rows)
-    position = int(sizes.argmax())  # of the first NaN, if there is one
+    position = int(sizes.argmax())  # of the first NaN, if any
     if sizes.flat[position] <= FLOAT32_MAX:
         return None
     return position // rows.shape[1], float(rows.flat[position])
 
 
 def unfit_leaf(leaves: Iterable[tuple[str, object]]) -> tuple[str, int, float] | None:
-    """Return path, row and value of a number as :func:`unfit_number`, of which NaN comes first.
+    """Return path, row and value of a number as :func:`unfit_number` does; NaN comes first.
 
     Args:
-        leaves: paths and arrays or tensors, as :func:`ding.utils.nested.iter_leaves` gives them; others are passed by.
+        leaves: Paths and arrays or tensors from :func:`ding.utils.nested.iter_leaves`; other leaves are skipped.
     """
     found: tuple[str, int, float] | None = None
     for path, leaf in leaves:

@@ -1,4 +1,4 @@
-"""Imports for their side effect, and imports of what only an extra installs."""
+"""Imports for their side effects, and of optional dependencies."""
 
 import importlib
 import importlib.util
@@ -18,15 +18,15 @@ log = logging.getLogger(__name__)
 
 
 class MissingExtraError(ImportError, UserMistake):
-    """A package is not installed that only an extra brings; the message names the extra."""
+    """A package of an extra is not installed; the message names the extra."""
 
 
 def import_module(modules: Iterable[str]) -> None:
-    """Import each named module, so that what it registers is there.
+    """Import each named module, so that its registrations take effect.
 
-    The names come from the local config only, never from a message of another process. Env modules of DI-engine's zoo
-    ``dizoo`` that cannot be imported, as it or the ``gym`` that it needs is not installed, are replaced by those of
-    :mod:`ding.envs.zoo`, where they have the same name.
+    The names come only from the local config, never from a message of another process. Env modules of DI-engine's zoo
+    ``dizoo`` that cannot be imported, because ``dizoo`` or ``gym`` is missing, are replaced by the modules of the same
+    name in :mod:`ding.envs.zoo`.
     """
     if isinstance(modules, str):
         raise TypeError(f"import_names must be a list of module names, got the text {modules!r}")
@@ -57,10 +57,10 @@ def require_extra(module: str, extra: str, least: tuple[int, ...] = ()) -> Modul
     """Import and return ``module``, which the extra ``ding[extra]`` installs.
 
     Args:
-        least: the oldest version that will do, such as ``(2, 60)``.
+        least: The oldest accepted version, such as ``(2, 60)``.
 
     Raises:
-        MissingExtraError: the module is missing or too old; the message says what to install.
+        MissingExtraError: The module is missing or too old; the message says what to install.
     """
     try:
         found = importlib.import_module(module)
@@ -80,9 +80,7 @@ def require_extra(module: str, extra: str, least: tuple[int, ...] = ()) -> Modul
 
 
 def install_line(extra: str) -> str:
-    """Return the command that installs what an extra brings: with the constraints in a checkout, the packages
-    elsewhere.
-    """
+    """Return the command that installs an extra: with the constraints in a checkout, as packages elsewhere."""
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "constraints.txt").is_file():
         folder = checkout if checkout != Path.cwd() else Path()
@@ -96,10 +94,10 @@ def install_line(extra: str) -> str:
 
 
 def import_yaml() -> ModuleType:
-    """Return PyYAML, which nothing but files in yaml needs.
+    """Import and return PyYAML, which only YAML files need.
 
     Raises:
-        ImportError: it is not installed; the message says how to install it.
+        ImportError: PyYAML is not installed; the message says how to install it.
     """
     try:
         return importlib.import_module("yaml")

@@ -1,4 +1,4 @@
-"""Kubernetes: the operator's address within a pod, commands in pods, and local clusters of ``k3d``."""
+"""Kubernetes: the operator's address inside a pod, commands in pods, and local clusters of ``k3d``."""
 
 import ast
 import json
@@ -23,7 +23,7 @@ _HARMLESS = ("already exists", "NotFound")
 
 
 def exist_operator_server() -> bool:
-    """Return whether an operator is known here: ``KUBERNETES_SERVER_URL`` is set."""
+    """Return whether an operator is configured: ``KUBERNETES_SERVER_URL`` is set."""
     return "KUBERNETES_SERVER_URL" in os.environ
 
 
@@ -55,11 +55,11 @@ def pod_exec_command(kubeconfig: str, name: str, namespace: str, cmd: str) -> tu
 
     Args:
         kubeconfig: path of the config of the cluster.
-        name, namespace: of the pod.
-        cmd: prints a dict of Python with ``code`` and ``message``.
+        name, namespace: Name and namespace of the pod. cmd: Command that prints a Python dict with ``code`` and
+            ``message``.
 
     Returns:
-        These two; ``(-1, reason)`` where the pod is not there, does not run, or printed something else.
+        ``(code, message)``, or ``(-1, reason)`` if the pod is missing, is not running, or printed anything else.
     """
     kubectl = ["kubectl", f"--kubeconfig={kubeconfig}", f"--namespace={namespace}"]
     found = _run([*kubectl, "get", "pod", name, "-o", "json"])
@@ -78,14 +78,14 @@ def pod_exec_command(kubeconfig: str, name: str, namespace: str, cmd: str) -> tu
 
 @unique
 class K8sType(Enum):
-    """Kinds of cluster: the current one, or one that ``k3d`` makes."""
+    """Kinds of cluster: the current one, or one created by ``k3d``."""
 
     Local = 1
     K3s = 2
 
 
 class K8sLauncher:
-    """A cluster of ``k3d`` on this machine; of type ``local`` there is one already, and the methods do nothing.
+    """A ``k3d`` cluster on this machine. For type ``local``, an existing cluster is used and the methods do nothing.
 
     Args:
         config_path: YAML file: ``name``, ``servers`` (1), ``agents`` (0), ``type`` (``k3s`` or ``local``) and
@@ -94,7 +94,7 @@ class K8sLauncher:
     Raises:
         TypeError: an entry has another type.
         ValueError: ``type`` is unknown.
-        FileNotFoundError: the type is ``k3s``, and there is no ``k3d``.
+        FileNotFoundError: The type is ``k3s`` and ``k3d`` is not installed.
         ImportError: PyYAML is not installed.
     """
 
@@ -112,7 +112,7 @@ class K8sLauncher:
             raise FileNotFoundError("a cluster of type k3s needs k3d, and there is no k3d on the path")
 
     def create_cluster(self) -> None:
-        """Make the cluster, unless it exists, and load its images.
+        """Create the cluster unless it exists, and load its images.
 
         Raises:
             RuntimeError: ``k3d`` failed; the message is its own.
@@ -135,10 +135,10 @@ class K8sLauncher:
 
 
 def run_checked(command: Sequence[str]) -> None:
-    """Run a command; what exists already, or is gone already, is fine.
+    """Run a command. Errors about objects that already exist, or are already gone, are ignored.
 
     Raises:
-        RuntimeError: it failed; the message is its own.
+        RuntimeError: The command failed; the message is its own.
     """
     done = _run(command)
     if done.returncode and not any(text in done.stderr for text in _HARMLESS):

@@ -1,4 +1,4 @@
-"""Places of which there are only so many, such as those of tasks that may run at once."""
+"""Counters of limited places, such as slots for concurrent tasks."""
 
 import threading
 
@@ -6,7 +6,7 @@ from ding.utils.errors import InvalidArgumentError
 
 
 class LimitedSpaceContainer:
-    """A counter of taken places between ``min_val`` and ``max_val``. Every method is atomic; none blocks."""
+    """A counter of taken places between ``min_val`` and ``max_val``. All methods are atomic and non-blocking."""
 
     def __init__(self, min_val: int, max_val: int) -> None:
         if min_val > max_val:
@@ -17,14 +17,14 @@ class LimitedSpaceContainer:
         self._lock = threading.Lock()
 
     def get_residual_space(self) -> int:
-        """Take all free places at once and return how many they were."""
+        """Take all free places at once and return their number."""
         with self._lock:
             free = self.max_val - self.cur
             self.cur = self.max_val
             return free
 
     def acquire_space(self) -> bool:
-        """Take one place if one is free; returns whether it did."""
+        """Take one place if one is free; return whether it succeeded."""
         with self._lock:
             if self.cur >= self.max_val:
                 return False
@@ -32,16 +32,16 @@ class LimitedSpaceContainer:
             return True
 
     def release_space(self) -> None:
-        """Give one place back; the count never falls below ``min_val``."""
+        """Release one place; the count never falls below ``min_val``."""
         with self._lock:
             self.cur = max(self.min_val, self.cur - 1)
 
     def increase_space(self) -> None:
-        """One more place; ``cur`` stays."""
+        """Add one place to the maximum; ``cur`` is unchanged."""
         with self._lock:
             self.max_val += 1
 
     def decrease_space(self) -> None:
-        """One place fewer; ``cur`` stays."""
+        """Remove one place from the maximum; ``cur`` is unchanged."""
         with self._lock:
             self.max_val -= 1

@@ -1,4 +1,4 @@
-"""Config files read as data: nothing of them is run."""
+"""Read config files as data, without executing them."""
 
 import ast
 from collections.abc import Callable
@@ -6,16 +6,11 @@ from pathlib import Path
 from typing import Any
 
 Code = Callable[[ast.expr, str], Any]
-"""Called with an expression that is no literal, and where it stands; returns what it counts as, or raises."""
+"""Handler of a non-literal expression, called with it and its path; returns a replacement value or raises."""
 
 
 def assignments(path: Path) -> dict[str, ast.expr]:
-    """Return the variables of a file, each with the last expression that it is set to.
-
-    Raises:
-        OSError: The file cannot be read.
-        SyntaxError, UnicodeDecodeError: It is not Python.
-    """
+    """Return the variables of a file, each with the last expression assigned to it."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {
         target.id: node.value
@@ -29,13 +24,12 @@ def assignments(path: Path) -> dict[str, ast.expr]:
 def literal_value(node: ast.expr, code: Code, where: str = "") -> object:
     """Return the value of an expression.
 
-    Literals are what Python takes for such, ``float('inf')`` and the like, and calls of ``EasyDict`` and ``dict`` on a
-    literal.
+    Literals are Python's own, ``float('inf')`` and the like, and calls of ``EasyDict`` and ``dict`` on a literal.
 
     Args:
         node: The expression.
-        code: For the parts that are no literals.
-        where: The dotted path of the expression, which ``code`` gets with that of its part.
+        code: Handler of non-literal parts. where: Dotted path of the expression, from which the paths passed to
+            ``code`` are built.
     """
     match node:
         case ast.Constant(value=constant):

@@ -1,4 +1,4 @@
-"""Locks between threads, between processes, and over files."""
+"""Locks between threads, between processes, and on files."""
 
 import enum
 import multiprocessing
@@ -7,15 +7,15 @@ from typing import IO, Any, ClassVar
 
 
 class OwnLocks:
-    """Base of what holds locks or threads: a copy, and what is unpickled, makes its own.
+    """Base class of objects that hold locks or threads: copies and unpickled objects create their own.
 
-    A subclass lists these attributes in ``_own`` and makes them in ``_make_own``, which its constructor calls, too.
+    Subclasses list these attributes in ``_own`` and create them in ``_make_own``, which the constructor also calls.
     """
 
     _own: ClassVar[tuple[str, ...]]
 
     def _make_own(self) -> None:
-        """Make the attributes in ``_own``."""
+        """Create the attributes in ``_own``."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
@@ -27,14 +27,14 @@ class OwnLocks:
 
 
 class LockContextType(enum.Enum):
-    """Between whom a ``LockContext`` locks."""
+    """Scope of a ``LockContext``: threads or processes."""
 
     THREAD_LOCK = 1
     PROCESS_LOCK = 2
 
 
 class LockContext:
-    """A lock of the named kind, as a context manager and with ``acquire`` and ``release``. Not re-entrant."""
+    """A lock of the given kind, usable as a context manager or with ``acquire`` and ``release``. Not re-entrant."""
 
     def __init__(
         self, lock_type: LockContextType = LockContextType.THREAD_LOCK, type_: LockContextType | None = None
@@ -48,13 +48,13 @@ class LockContext:
             raise ValueError(f"lock_type must be a LockContextType, got {kind!r}")
 
     def acquire(self, timeout: float | None = None) -> bool:
-        """Take the lock; with ``timeout`` (seconds) False when it did not come free in time."""
+        """Acquire the lock; with ``timeout`` (seconds), return False if it did not become free in time."""
         if timeout is None:
             return bool(self.lock.acquire())
         return bool(self.lock.acquire(True, timeout))
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self.lock.release()
 
     def __enter__(self) -> "LockContext":
@@ -66,10 +66,10 @@ class LockContext:
 
 
 class FcntlContext:
-    """An exclusive ``flock`` on a lock file, between processes and between threads that each make a context.
+    """An exclusive ``flock`` on a lock file, between processes and between threads that each create a context.
 
     Args:
-        lock_path: the lock file; it is made and stays.
+        lock_path: Lock file, created if missing and never removed.
     """
 
     def __init__(self, lock_path: str) -> None:
@@ -81,7 +81,7 @@ class FcntlContext:
 
         if self._file is not None:
             raise RuntimeError(f"the lock on {self.lock_path} is held already by this context")
-        # "a" and not "w": opening must not change a file that another process has locked.
+        # "a" and not "w": opening must not truncate a file locked by another process.
         file = open(self.lock_path, "a", encoding="utf-8")
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)
@@ -109,5 +109,5 @@ def get_file_lock(name: str, op: str) -> "FcntlContext":
 
 
 def get_rw_file_lock(name: str, op: str) -> "FcntlContext":
-    """Return the same as ``get_file_lock``."""
+    """Same as ``get_file_lock``."""
     return get_file_lock(name, op)

@@ -1,8 +1,8 @@
-"""Text loggers with a file per component, tensorboard writers, and tables for both.
+"""Text loggers with one file per component, tensorboard writers, and tables for both.
 
-Loggers are keyed by the path of their file: two experiments of one process whose components have the same name do
-not write into each other's files. They hand their records on to the logger ``ding``, so the console is set up in
-one place (``init_console`` or whatever the application does to the root logger).
+Loggers are keyed by the path of their file, so components of the same name in two experiments of one process keep
+separate files. Records propagate to the logger ``ding``, so the console is set up in one place (``init_console``, or
+the application's own configuration of the root logger).
 """
 
 import json
@@ -42,7 +42,7 @@ def _cell(value: object) -> str:
 
 
 class TextLogger(logging.Logger):
-    """A ``logging.Logger`` with a file of its own, and tables of variables."""
+    """A ``logging.Logger`` with its own file, and tables of variables."""
 
     def __init__(self, name: str, level: int, path: str) -> None:
         super().__init__(name, level)
@@ -54,20 +54,20 @@ class TextLogger(logging.Logger):
         self._close_file = weakref.finalize(self, handler.close)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        # A copy is the logger of the same file: the same object in this process, a new one in a child.
+        # A copy logs to the same file: the same object in this process, a new one in a child process.
         folder, file = os.path.split(self.path)
         return LoggerFactory.create_logger, (folder, file.removesuffix("_logger.txt"), self.level)
 
     @staticmethod
     def get_tabulate_vars(variables: Mapping[str, Any]) -> str:
-        """Return a table of two columns, name and value, with 6 decimals."""
+        """Return a table with columns for name and value, with 6 decimals."""
         return _grid([("Name", "Value"), *((name, _cell(value)) for name, value in variables.items())], header=True)
 
     @staticmethod
     def get_tabulate_vars_hor(variables: Mapping[str, Any]) -> str:
-        """Return a table that reads from left to right: a row of names over a row of values, 4 variables per block.
+        """Return a horizontal table: a row of names above a row of values, 4 variables per block.
 
-        What is no number stands as ``str`` has it.
+        Values that are not numbers are shown as ``str`` prints them.
         """
         items = list(variables.items())
         rows: list[list[str]] = []
@@ -80,13 +80,13 @@ class TextLogger(logging.Logger):
 
 
 class LoggerFactory:
-    """Makes text loggers."""
+    """Factory of text loggers."""
 
     @classmethod
     def create_logger(cls, path: str, name: str | None = None, level: int = logging.INFO) -> TextLogger:
-        """Return the logger that writes to ``<path>/<name>_logger.txt``; the folder is made.
+        """Return the logger that writes to ``<path>/<name>_logger.txt``; the folder is created.
 
-        The same file gives the same logger for as long as somebody holds it.
+        Calls with the same file return the same logger while it is referenced.
         """
         full_name = f"{name or 'default'}_logger"
         file = os.path.abspath(os.path.join(path, f"{full_name}.txt"))
@@ -107,11 +107,10 @@ def build_logger(
     """Return the text logger and the tensorboard writer of one component.
 
     Args:
-        path: folder of both.
-        name: the component; the text goes to ``<path>/<name>_logger.txt``, events to ``<path>/<name>_tb_logger/``.
-        need_tb: whether to give a writer. It makes its file at the first ``add_*``; one writer per folder.
-        need_text: whether to give a logger.
-        text_level: level of the text logger.
+        path: Folder of both. name: Name of the component; text goes to ``<path>/<name>_logger.txt``, events to
+            ``<path>/<name>_tb_logger/``. need_tb: Whether to return a writer. It creates its file at the first
+            ``add_*``; one writer per folder. need_text: Whether to return a logger. text_level: Level of the text
+            logger.
 
     Returns:
         ``(logger or None, writer or None)``
@@ -126,7 +125,7 @@ def build_logger(
 
 
 def _shared(cache: MutableMapping[str, T], path: str, make: Callable[[], T]) -> T:
-    """Return the object of a file or folder: the one that somebody holds, or a new one."""
+    """Return the object of a file or folder: the existing one while it is referenced, else a new one."""
     with _lock:
         found = cache.get(path)
         if found is None:
@@ -135,7 +134,7 @@ def _shared(cache: MutableMapping[str, T], path: str, make: Callable[[], T]) -> 
 
 
 def init_console(level: int = logging.INFO) -> None:
-    """Show the records of the library on standard error, unless the application set up logging itself."""
+    """Show the library's records on standard error, unless the application configured logging itself."""
     logger = logging.getLogger("ding")
     if logger.level == logging.NOTSET:
         logger.setLevel(level)
@@ -147,11 +146,11 @@ def init_console(level: int = logging.INFO) -> None:
 
 
 def pretty_print(result: Mapping[str, Any], direct_print: bool = True) -> str:
-    """Return a nested dict as indented ``key: value`` lines; entries that are None are left out.
+    """Return a nested dict as indented ``key: value`` lines, without entries that are None.
 
     Args:
-        result: what JSON can hold (raises ``TypeError`` else).
-        direct_print: also write the text to standard output.
+        result: JSON-serialisable dict (otherwise ``TypeError``).
+        direct_print: Also write the text to standard output.
     """
     plain = json.loads(json.dumps({key: value for key, value in result.items() if value is not None}))
     text = "\n".join(_yaml_lines(plain, "")) + "\n"

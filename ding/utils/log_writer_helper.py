@@ -12,7 +12,7 @@ _EVENT = "distributed_writer"
 
 
 class Router(Protocol):
-    """What the writer needs of the router of a parallel run (``ding.framework.Parallel``)."""
+    """Role protocol of the router of a parallel run (``ding.framework.Parallel``)."""
 
     is_active: bool
 
@@ -24,9 +24,9 @@ class Router(Protocol):
 
 
 class DistributedWriter(LazyWriter):
-    """A ``LazyWriter`` of which only one node writes; the others send it their ``add_*`` calls.
+    """A ``LazyWriter`` shared by several nodes: one node writes, the others send it their ``add_*`` calls.
 
-    ``get_instance(...)`` keeps the first writer that is made as the root of the process.
+    ``get_instance(...)`` keeps the first writer as the root of the process.
     """
 
     root: "ClassVar[DistributedWriter | None]" = None
@@ -39,7 +39,7 @@ class DistributedWriter(LazyWriter):
 
     @classmethod
     def get_instance(cls, *args: Any, **kwargs: Any) -> "DistributedWriter | None":
-        """With arguments: a new writer, which becomes the root if there is none. Without: the root or None."""
+        """With arguments, create a writer, which becomes the root if there is none; else return the root or None."""
         if not args and not kwargs:
             return cls.root
         writer = cls(*args, **kwargs)
@@ -52,14 +52,14 @@ class DistributedWriter(LazyWriter):
 
     @classmethod
     def reset_root(cls) -> None:
-        """Close and forget the root, so that the next ``get_instance(logdir)`` makes a new one."""
+        """Close and drop the root, so that the next ``get_instance(logdir)`` creates a new one."""
         with cls._root_lock:
             root, cls.root = cls.root, None
         if root is not None:
             root.close()
 
     def plugin(self, router: Router, is_writer: bool = False) -> "DistributedWriter":
-        """Join the nodes of ``router``: those that are not the writer send their calls to the one that is."""
+        """Connect to the nodes of ``router``: nodes other than the writer send their calls to it."""
         if router.is_active:
             self._router = router
             self._is_writer = is_writer
@@ -69,15 +69,15 @@ class DistributedWriter(LazyWriter):
 
     @property
     def is_remote(self) -> bool:
-        """Whether another node writes what this one adds."""
+        """Whether another node writes the points of this one."""
         return self._router is not None and not self._is_writer
 
     def initialize(self) -> None:
-        """Make the file now."""
+        """Create the file now."""
         self._opened()
 
     def close(self) -> None:
-        """Close the file; a node of an active router brings what was written to the disk, as others may still write."""
+        """Close the file; with an active router only flush it, because other nodes may still write."""
         if self._router is not None and self._router.is_active:
             self.flush()
         else:
@@ -90,7 +90,7 @@ class DistributedWriter(LazyWriter):
             super()._add(fn_name, *args, **kwargs)
 
     def _on_event(self, fn_name: str, *args: Any, **kwargs: Any) -> None:
-        # The name comes from another process: nothing but the add_* methods may be reached by it.
+        # The name comes from another process: it must reach nothing but the add_* methods.
         if not (isinstance(fn_name, str) and fn_name.startswith("add_")):
             log.warning("a node asked the writer for %r, which is not an add_* method", fn_name)
             return

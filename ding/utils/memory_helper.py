@@ -1,4 +1,4 @@
-"""How much memory a model, its gradients, its optimizer and its activations take."""
+"""Memory use of a model, its gradients, its optimiser and its activations."""
 
 import logging
 import os
@@ -21,16 +21,16 @@ def _tensors(value: object) -> list[torch.Tensor]:
 
 
 class SimpleMemoryProfiler:
-    """Writes ``memory.log``: bytes by parameter, and after each step the totals by kind.
+    """Write ``memory.log``: bytes per parameter, and the totals by kind after each step.
 
-    Activations are the outputs of the leaf modules in the forward passes since the step before; what autograd keeps
-    besides is not counted. Call ``step`` after ``optimizer.step()`` and before ``zero_grad``.
+    Activations are the outputs of the leaf modules in forward passes since the previous step; other tensors kept by
+    autograd are not counted. Call ``step`` after ``optimizer.step()`` and before ``zero_grad``.
 
     Args:
-        model: what is measured.
-        optimizer: its optimizer.
-        log_folder: folder of the log; made if missing.
-        total_steps: after so many steps the hooks are removed and ``step`` does nothing more.
+        model: Model to measure.
+        optimizer: Its optimiser.
+        log_folder: Folder of the log, created if missing.
+        total_steps: Number of steps after which the hooks are removed and ``step`` has no effect.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class SimpleMemoryProfiler:
         self._activation_bytes += sum(map(_bytes, _tensors(output)))
 
     def totals(self) -> dict[str, int]:
-        """Bytes of ``parameter``, ``gradient``, ``optimizer`` and ``activation`` now."""
+        """Return the current bytes of ``parameter``, ``gradient``, ``optimizer`` and ``activation``."""
         parameters = list(self._model.parameters())
         return {
             "parameter": sum(map(_bytes, parameters)),

@@ -1,4 +1,4 @@
-"""Warnings that are logged once, failures that become warnings, and notes on errors."""
+"""Log warnings once, turn failures into warnings, and add notes to errors."""
 
 import functools
 import logging
@@ -15,7 +15,7 @@ def one_time_warning(warning_msg: str) -> None:
 
 
 def error_wrapper(fn: Callable[..., Any], default_ret: object, warning_msg: str = "") -> Callable[..., Any]:
-    """Wrap ``fn`` so that a failure is logged once per message and gives ``default_ret``."""
+    """Wrap ``fn`` so that a failure is logged once per message and returns ``default_ret``."""
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> object:
@@ -29,5 +29,5 @@ def error_wrapper(fn: Callable[..., Any], default_ret: object, warning_msg: str 
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """``error.add_note(note)``, also in Python 3.10, which does not show notes."""
+    """Call ``error.add_note(note)``, or emulate it in Python 3.10."""
     vars(error).setdefault("__notes__", []).append(note)

@@ -1,4 +1,4 @@
-"""Normalise the fields of a data set, and undo it."""
+"""Normalise the fields of a data set, and invert the normalisation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -11,13 +11,13 @@ _MIN_SPREAD = 1e-8
 
 
 class Normalizer:
-    """Base of the normalisers of one field. Maps ``[..., d]`` to ``[..., d]``.
+    """Base class of normalisers of one field. They map ``[..., d]`` to ``[..., d]``.
 
     Args:
-        x: the values of the field, ``[N, d]``.
+        x: Values of the field, ``[N, d]``.
     """
 
-    #: The attributes that its results follow from.
+    #: Attributes that determine its results.
     fitted: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, x: np.ndarray) -> None:
@@ -26,16 +26,16 @@ class Normalizer:
         self.maxs = self.X.max(axis=0)
 
     def normalize(self, x: np.ndarray) -> np.ndarray:
-        """Raw values -> normalised ones."""
+        """Normalise raw values."""
         raise NotImplementedError
 
     def unnormalize(self, x: np.ndarray) -> np.ndarray:
-        """Return the inverse of ``normalize``."""
+        """Invert ``normalize``."""
         raise NotImplementedError
 
 
 class GaussianNormalizer(Normalizer):
-    """To mean 0 and standard deviation 1; a constant column only has its mean taken off."""
+    """Normalise to mean 0 and standard deviation 1; a constant column is only centred."""
 
     fitted = ("means", "stds")
 
@@ -55,7 +55,7 @@ class GaussianNormalizer(Normalizer):
 
 
 class LimitsNormalizer(Normalizer):
-    """To [-1, 1] by minimum and maximum; a constant column becomes 0."""
+    """Scale to [-1, 1] by minimum and maximum; a constant column becomes 0."""
 
     fitted = ("_centre", "_half")
 
@@ -69,13 +69,13 @@ class LimitsNormalizer(Normalizer):
         return values
 
     def unnormalize(self, x: np.ndarray) -> np.ndarray:
-        """Values are clipped to [-1, 1] first."""
+        """Invert ``normalize``, after clipping to [-1, 1]."""
         values: np.ndarray = np.clip(x, -1, 1) * self._half + self._centre
         return values
 
 
 class CDFNormalizer(Normalizer):
-    """To [-1, 1] by the empirical distribution of each column, so that the result is spread evenly."""
+    """Map to [-1, 1] by the empirical distribution of each column, so that results are uniformly distributed."""
 
     fitted = ("_tables",)
 
@@ -110,7 +110,7 @@ _NORMALIZERS: dict[str, type[Normalizer]] = {
 
 
 def flatten(dataset: Mapping[str, Any], path_lengths: Sequence[int]) -> dict[str, np.ndarray]:
-    """Padded episodes to rows: ``[E, max_length, d]`` -> ``[sum(path_lengths), d]`` for each field."""
+    """Flatten padded episodes to rows: ``[E, max_length, d]`` -> ``[sum(path_lengths), d]`` for each field."""
     return {
         key: np.concatenate([episode[:length] for episode, length in zip(values, path_lengths)], axis=0)
         for key, values in dataset.items()
@@ -121,10 +121,10 @@ class DatasetNormalizer:
     """One normaliser for each field of a data set.
 
     Args:
-        dataset: field -> ``[N, d]``, or ``[E, max_length, d]`` together with ``path_lengths``. Fields of other shapes
-            are left out.
-        normalizer: the class, or its name: ``'GaussianNormalizer'``, ``'LimitsNormalizer'``, ``'CDFNormalizer'``.
-        path_lengths: length of each episode.
+        dataset: Field -> ``[N, d]``, or ``[E, max_length, d]`` together with ``path_lengths``. Fields of other shapes
+            are ignored. normalizer: Class or class name: ``'GaussianNormalizer'``, ``'LimitsNormalizer'``,
+            ``'CDFNormalizer'``.
+        path_lengths: Length of each episode.
     """
 
     def __init__(
@@ -149,15 +149,15 @@ class DatasetNormalizer:
         return self.normalize(x, key)
 
     def normalize(self, x: np.ndarray, key: str) -> np.ndarray:
-        """Raw values ``[..., d]`` of the field ``key`` -> normalised ones."""
+        """Normalise raw values ``[..., d]`` of the field ``key``."""
         return self._of(key).normalize(x)
 
     def unnormalize(self, x: np.ndarray, key: str) -> np.ndarray:
-        """Return the inverse of ``normalize``."""
+        """Invert ``normalize`` for the field ``key``."""
         return self._of(key).unnormalize(x)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the type of the normalisers, and what each was fitted to."""
+        """Return the type and the fitted values of the normalisers."""
         kinds = {type(one).__name__ for one in self.normalizers.values()}
         fields = {
             key: {name: getattr(one, name) for name in one.fitted} for key, one in self.normalizers.items()
@@ -167,10 +167,10 @@ class DatasetNormalizer:
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> "DatasetNormalizer":
-        """Return one that does what the one does whose :meth:`state_dict` it is; it has no data.
+        """Return an equivalent normaliser from a :meth:`state_dict`; it holds no data.
 
         Raises:
-            KeyError: the normalisers are none of this module.
+            KeyError: The normaliser type is not defined in this module.
         """
         made = cls({}, state["normalizer"])
         kind = _NORMALIZERS[state["normalizer"]]

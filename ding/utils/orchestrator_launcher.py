@@ -1,4 +1,4 @@
-"""The operator DI-orchestrator in a Kubernetes cluster, which starts the pods of parallel runs."""
+"""Install DI-orchestrator, the operator that starts the pods of parallel runs, in a Kubernetes cluster."""
 
 import shutil
 
@@ -11,18 +11,16 @@ _CERT_PARTS = ("cainjector", "controller", "webhook")
 
 
 class OrchestratorLauncher:
-    """Installs DI-orchestrator and the cert-manager that it needs, by ``kubectl``.
+    """Install DI-orchestrator and its dependency cert-manager with ``kubectl``.
 
     Args:
-        version: of DI-orchestrator, e.g. ``v1.1.3``.
-        name: of its components and images.
-        cluster: loads the images beforehand; None: the cluster pulls them itself.
-        registry: prefix of the images of DI-orchestrator.
-        cert_manager_version: of the cert-manager.
-        cert_manager_registry: prefix of its images; None: the cluster pulls them from where its file says.
+        version: Version of DI-orchestrator, e.g. ``v1.1.3``. name: Name of its components and images. cluster: Cluster
+            into which images are preloaded; None leaves pulling to the cluster. registry: Image prefix of
+            DI-orchestrator. cert_manager_version: Version of cert-manager. cert_manager_registry: Image prefix of
+            cert-manager; None uses the prefix in its manifest.
 
     Raises:
-        FileNotFoundError: there is no ``kubectl``.
+        FileNotFoundError: ``kubectl`` is not installed.
     """
 
     def __init__(
@@ -48,10 +46,10 @@ class OrchestratorLauncher:
             raise FileNotFoundError("DI-orchestrator is installed by kubectl, and there is no kubectl on the path")
 
     def create_orchestrator(self) -> None:
-        """Install both, each when its web hook answers for the one before.
+        """Install both, waiting for the web hook of cert-manager before DI-orchestrator.
 
         Raises:
-            RuntimeError: ``kubectl`` failed, or a web hook was not ready after 120 seconds.
+            RuntimeError: ``kubectl`` failed, or a web hook was not ready within 120 seconds.
         """
         if self.cluster is not None:
             self.cluster.preload_images(self._images)
@@ -61,13 +59,13 @@ class OrchestratorLauncher:
         wait_to_be_ready("di-system", f"{self.name}-webhook")
 
     def delete_orchestrator(self) -> None:
-        """Remove both; raises as :meth:`create_orchestrator`."""
+        """Remove both; raises the same errors as :meth:`create_orchestrator`."""
         for path in reversed(list(self._files.values())):
             run_checked(["kubectl", "delete", "-f", path])
 
 
 def create_components_from_config(config: str) -> None:
-    """Create what a file (or URL) of Kubernetes describes; what exists already is fine.
+    """Create the objects described by a Kubernetes file or URL; existing ones are left as they are.
 
     Raises:
         RuntimeError: ``kubectl`` failed; the message is its own.
@@ -79,7 +77,7 @@ def wait_to_be_ready(namespace: str, component: str, timeout: float = 120) -> No
     """Wait until the pods of a deployment are ready, for at most ``timeout`` seconds.
 
     Raises:
-        RuntimeError: they are not; the message is that of ``kubectl``.
+        RuntimeError: They are not ready in time; the message is that of ``kubectl``.
     """
     place = [f"--namespace={namespace}", f"--timeout={timeout}s"]
     run_checked(["kubectl", "wait", "--for=condition=Available", f"deployment/{component}", *place])

@@ -1,16 +1,16 @@
-"""Names of DI-engine 0.5 that have another place here, or are not built: what an import of them gives.
+"""Import names of DI-engine 0.5 that are defined elsewhere here, or that are not implemented.
 
 The names are listed in ``original_names.json``. :mod:`ding.utils.exports` installs :class:`OriginalNames` as the first
-finder of modules; it handles the modules of these tables and leaves all others to Python.
+finder of modules; it handles the modules in these tables and leaves all others to Python.
 
-- A module of ``MOVED`` is the module here with its content, under both names. Where many scripts import it, a stub
-  (``from <module> import *``) serves type checkers.
-- A name of ``MOVED_NAMES`` is taken from the other module.
-- A module of ``NOT_BUILT`` raises a ``ModuleNotFoundError`` that names the part it belongs to, a name of it an
+- A module in ``MOVED`` is imported as the module here with the same content, under both names. For widely imported
+  modules, a stub (``from <module> import *``) serves type checkers.
+- A name in ``MOVED_NAMES`` is taken from the other module.
+- A module in ``NOT_BUILT`` raises a ``ModuleNotFoundError`` that names the part it belongs to, and its names raise an
   ``ImportError``. ``ding migrate`` reports both.
 
 :class:`ZooModules`, the last finder, does the same for env modules of DI-engine's zoo where ``dizoo`` is not installed.
-The package ``dizoo`` of this distribution only makes such an import find this module, where nothing imported ``ding``.
+The package ``dizoo`` of this distribution only makes such an import work before ``ding`` was imported.
 """
 
 import importlib
@@ -36,7 +36,7 @@ def _read() -> dict[str, Any]:
 
 
 def _entries_of(part: dict[str, Any]) -> Iterator[str]:
-    """Yield the modules and names (in full), the exported names and the types (``"registry:type"``) of a part."""
+    """Yield a part's modules and names (full names), exported names, and types (``"registry:type"``)."""
     yield from part.get("modules", [])
     yield from part.get("exports", [])
     for module, names in part.get("names", {}).items():
@@ -53,15 +53,15 @@ MOVED_NAMES: dict[str, str] = _TABLES["moved_names"]
 """Full name in DI-engine (its module under the name here) -> the module here that has it."""
 
 NOT_BUILT: dict[str, list[str]] = {part["part"]: list(_entries_of(part)) for part in _TABLES["not_built"]}
-"""Part of DI-engine that is not built -> its modules and everything below them, its exported names, names of other
-modules in full, and types as ``"registry:type"``.
+"""Part of DI-engine that is not implemented -> its modules and everything below them, its exported names, names of
+other modules in full, and types as ``"registry:type"``.
 """
 
 RENAMED: dict[str, str] = _TABLES["renamed_exports"]
 """Exported name of DI-engine before 0.5 -> its name since then."""
 
 _PARTS = {entry: part for part, entries in NOT_BUILT.items() for entry in entries}
-# Modules that are here and lack some of their names.
+# Modules that exist here but lack some of DI-engine's names.
 _INCOMPLETE = {
     *(name.rpartition(".")[0] for name in (*_PARTS, *MOVED_NAMES)),
     *_TABLES["modules_that_lack_exports"],
@@ -69,15 +69,15 @@ _INCOMPLETE = {
 
 
 def missing_part(name: str) -> str | None:
-    """Return the part of ``NOT_BUILT`` to which a module or a name (in full), an exported name, or a type belongs."""
+    """Return the part of ``NOT_BUILT`` that contains a module or name (full), an exported name, or a type."""
     while name not in _PARTS and "." in name:
         name = name.rpartition(".")[0]
     return _PARTS.get(name)
 
 
 def missing_text(package: str, name: str) -> str | None:
-    """Return the sentence for a name, or a module, of a package that is not built or has another name since DI-engine
-    0.5; None for any other name.
+    """Return the message for a name or module that is not implemented, or was renamed in DI-engine 0.5; None for other
+    names.
     """
     if name in RENAMED:
         return (
@@ -88,13 +88,13 @@ def missing_text(package: str, name: str) -> str | None:
 
 
 def missing_type(registry: str, name: str) -> str | None:
-    """Return the sentence for a type of a registry (its short name) that is not built, None for any other name."""
+    """Return the message for a type of a registry (short name) that is not implemented; None for other types."""
     part = missing_part(f"{registry}:{name}")
     return part and f"{name!r} belongs to {part}, which is not built"
 
 
 class _Alias(Loader):
-    """Loads a module of ``MOVED``: the other module itself, under this name too."""
+    """Loader of a module in ``MOVED``: the other module itself, also under this name."""
 
     def create_module(self, spec: ModuleSpec) -> None:
         return None
@@ -104,18 +104,20 @@ class _Alias(Loader):
 
 
 class _Incomplete(SourceFileLoader):
-    """Loads a module of this package that has not all the names of DI-engine's: these get a sentence, or are found."""
+    """Loader of a module of this package that lacks some of DI-engine's names: these resolve elsewhere or raise an
+    error.
+    """
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
-        # A package that exports lazily has a function that asks :func:`missing_text`.
+        # Lazily exporting packages call :func:`missing_text` themselves.
         vars(module).setdefault("__getattr__", partial(_original_name, module.__name__))
-        # What is a package in DI-engine and a module here: an import below it asks `OriginalNames`, too.
+        # A package in DI-engine may be a module here: imports below it reach `OriginalNames` too.
         vars(module).setdefault("__path__", [])
 
 
 def _original_name(module: str, name: str) -> object:
-    """What a module has not itself: a name of ``MOVED_NAMES``, an error for any other."""
+    """Resolve a name missing from a module: return one of ``MOVED_NAMES``, raise an error for any other."""
     home = MOVED_NAMES.get(f"{module}.{name}")
     if home is not None:
         return getattr(importlib.import_module(home), name)
@@ -148,7 +150,7 @@ class OriginalNames:
 
 
 def built_in_env_module(name: str) -> str | None:
-    """Return the module of ``ding.envs.zoo`` for a module (or package ``envs``) of ``dizoo``; None where none is."""
+    """Return the module of ``ding.envs.zoo`` for a module (or package ``envs``) of ``dizoo``; None if there is none."""
     *folders, last = name.split(".")
     if folders[:1] != ["dizoo"]:
         return None
@@ -161,18 +163,18 @@ def built_in_env_module(name: str) -> str | None:
 
 
 def installed_zoo() -> ModuleSpec | None:
-    """Return where DI-engine's own zoo ``dizoo`` would be imported from; None where it is not installed."""
+    """Return the location of an installed DI-engine zoo ``dizoo``, or None."""
     specs = (PathFinder.find_spec("dizoo", [entry]) for entry in sys.path)
     return next((spec for spec in specs if spec is not None and not _is_of_this_package(spec)), None)
 
 
 def _is_of_this_package(zoo: ModuleSpec) -> bool:
-    """Return whether a package ``dizoo`` is the one of this distribution, which may be there more than once."""
+    """Return whether a package ``dizoo`` is the one of this distribution, which may be installed more than once."""
     return zoo.origin is not None and (Path(zoo.origin).parents[1] / "ding" / "utils" / Path(__file__).name).is_file()
 
 
 def take_the_place_of_a_zoo(name: str) -> None:
-    """Put DI-engine's own zoo, or a package whose modules :class:`ZooModules` finds, in the place of the module."""
+    """Replace this module by DI-engine's own zoo, or by a package whose modules :class:`ZooModules` finds."""
     spec = installed_zoo() or ModuleSpec(name, _ZooLoader(None, True), is_package=True)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     if spec.loader is not None:
@@ -185,7 +187,7 @@ def _warn_of_zoo(name: str, home: str) -> None:
 
 
 class _ZooLoader(Loader):
-    """Loads a module of ``dizoo``: the env module here, a package with its names, or (without one) an empty package."""
+    """Loader of a module of ``dizoo``: the env module here, a package with its names, or else an empty package."""
 
     def __init__(self, home: str | None, is_package: bool) -> None:
         self.home, self._is_package = home, is_package

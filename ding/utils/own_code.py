@@ -1,11 +1,11 @@
-"""Code of the user's own that a run needs: modules of ``import_names`` and files that register classes.
+"""User code required by a run: modules in ``import_names`` and files that register classes.
 
-This process notes what it imported (:func:`own_code`). Child processes that do not inherit its memory import the same
-(:func:`import_own_code`), and so does whoever loads the run later (``ding.config.own``).
+This process records its imports (:func:`own_code`). Child processes that do not inherit its memory repeat them
+(:func:`import_own_code`), and so does a later load of the run (``ding.config.own``).
 
-While such code is imported, no run may start: a script without ``if __name__ == "__main__":`` would train again. What
-trains or evaluates calls :func:`refuse_in_import` first. In a file that is run by its path, execution ends at that call
-with a warning, and what was defined above it counts; in a module it is an error.
+While such code is imported, no run may start: a script without ``if __name__ == "__main__":`` would train again.
+Functions that train or evaluate call :func:`refuse_in_import` first. In a file run by its path, execution ends at that
+call with a warning and the definitions above it are kept; in a module the call raises an error.
 """
 
 import importlib
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 
 class OwnModule(NamedTuple):
-    """A module of the user's.
+    """A user's module.
 
     Attributes:
-        name: its dotted name; of a file that is run by its path, the stem.
-        file: absolute path; ``""`` where it has none.
-        by_path: whether it is run by its path, as a config file is, and cannot be imported by its name.
+        name: Dotted name; the stem of a file that is run by its path.
+        file: Absolute path; ``""`` if there is none.
+        by_path: Whether it is run by its path, as a config file is, and cannot be imported by its name.
     """
 
     name: str
@@ -41,7 +41,7 @@ class OwnModule(NamedTuple):
 
 
 class OwnCodeError(ImportError, UserMistake):
-    """A module of the user's cannot be imported; one sentence with its name or file."""
+    """A user's module cannot be imported; the message is one sentence with its name or file."""
 
 
 class MissingMainGuardError(RuntimeError, UserMistake):
@@ -49,37 +49,39 @@ class MissingMainGuardError(RuntimeError, UserMistake):
 
 
 class _StoppedAtRun(BaseException):
-    """Ends the execution of a file at the call that would start a run; not for ``except Exception`` of the user's."""
+    """End the execution of a file at the call that would start a run. User code cannot catch it with ``except
+    Exception``.
+    """
 
 
 _noted: dict[OwnModule, None] = {}
-# What files define that were run by their path.
+# Definitions of files that were run by their path.
 _executed: dict[str, ModuleType] = {}
 _state = threading.local()
 
 
 def note_own_code(module: OwnModule) -> None:
-    """Note that this process runs ``module``."""
+    """Record that this process runs ``module``."""
     _noted.setdefault(module)
 
 
 def note_imported(name: str) -> None:
-    """Note a module that was imported by its name; those of this package are left out."""
+    """Record a module imported by its name; modules of this package are ignored."""
     if name.partition(".")[0] not in ("ding", "dizoo"):
         note_own_code(OwnModule(name, file_of(sys.modules.get(name))))
 
 
 def own_code() -> tuple[OwnModule, ...]:
-    """Return the modules of the user's that this process imported for its runs, in order."""
+    """Return the user modules that this process imported for its runs, in order."""
     return tuple(_noted)
 
 
 def import_own_code(modules: Iterable[OwnModule]) -> None:
-    """Import modules that another process, or an earlier run, used; those that this process has already are left alone.
+    """Import modules used by another process or an earlier run; modules already imported are left alone.
 
     Raises:
-        OwnCodeError: a module is missing, or raises while it is imported.
-        MissingMainGuardError: a module starts a run when it is imported.
+        OwnCodeError: A module is missing, or raises during import.
+        MissingMainGuardError: A module starts a run on import.
     """
     for module in modules:
         if not is_loaded(module):
@@ -88,9 +90,9 @@ def import_own_code(modules: Iterable[OwnModule]) -> None:
 
 
 def import_in_child(modules: Iterable[OwnModule]) -> None:
-    """Import what the parent process imported; a module that cannot be imported here is warned about.
+    """Import the modules of the parent process; log a warning for those that cannot be imported here.
 
-    It may belong to an earlier run of the parent. Where it is needed, its absence shows at once.
+    Such a module may belong to an earlier run of the parent. If it is needed, its absence shows at once.
     """
     for module in modules:
         try:
@@ -119,7 +121,7 @@ def loaded(module: OwnModule) -> ModuleType | None:
 def module_named(name: str) -> OwnModule:
     """Return the module in which classes have ``__module__ = name``, as another process can import it.
 
-    A script is run by its path there, as is a config file.
+    The other process runs a script, like a config file, by its path.
     """
     module = sys.modules.get(name)
     if name in ("__main__", "__mp_main__"):
@@ -141,7 +143,7 @@ def module_of_file(file: str) -> OwnModule:
 
 
 def file_of(module: object) -> str:
-    """Return the absolute path of the source file of a module; ``""`` where it has none."""
+    """Return the absolute path of a module's source file; ``""`` if there is none."""
     file = getattr(module, "__file__", None)
     return os.path.abspath(file) if isinstance(file, str) else ""
 
@@ -155,7 +157,7 @@ def _import(module: OwnModule) -> None:
             importlib.import_module(module.name)
     except (MissingMainGuardError, OwnCodeError):
         raise
-    except Exception as error:  # whatever the user's own code raises
+    except Exception as error:  # the user's code may raise anything
         where = f" ({module.file})" if module.file else ""
         raise OwnCodeError(
             f"the module {module.name}{where}, which the run needs, cannot be imported: {type(error).__name__}: {error}"
@@ -164,7 +166,7 @@ def _import(module: OwnModule) -> None:
 
 @contextmanager
 def _found(module: OwnModule) -> Iterator[None]:
-    """Search the folder in which the module was found before all others; afterwards, at the end."""
+    """Search the folder of the module first during the block; append it to the path afterwards."""
     path = Path(module.file)
     depth = module.name.count(".") + (path.name == "__init__.py")
     if not (module.file and path.is_file() and depth < len(path.parents)):
@@ -181,10 +183,10 @@ def _found(module: OwnModule) -> Iterator[None]:
 
 
 def run_file(path: Path, name: str) -> ModuleType:
-    """Run a file under ``name``, up to the call that would start a run; returns what it defined.
+    """Run a file under ``name`` up to the call that would start a run; return its definitions.
 
     Raises:
-        OwnCodeError: there is no such file, or it raises.
+        OwnCodeError: The file is missing, or raises.
     """
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -195,13 +197,13 @@ def run_file(path: Path, name: str) -> ModuleType:
         sys.path.append(folder)
     try:
         execute(path, module, spec.loader.exec_module)
-    except Exception as error:  # whatever the user's own code raises
+    except Exception as error:  # the user's code may raise anything
         raise OwnCodeError(f"{path}, which the run needs, cannot be run: {type(error).__name__}: {error}") from error
     return module
 
 
 def execute(path: Path, module: ModuleType, run: Callable[[ModuleType], object]) -> None:
-    """Have ``run`` execute a file in ``module``; it ends at the call that would start a run, with a warning."""
+    """Execute a file in ``module`` with ``run``; end with a warning at the call that would start a run."""
     _executed[os.path.realpath(path)] = module
     try:
         with importing(str(path), by_path=True):
@@ -219,7 +221,7 @@ def execute(path: Path, module: ModuleType, run: Callable[[ModuleType], object])
 
 
 def _line_in(path: Path, error: BaseException) -> int:
-    """Return the line of the file at which it was left."""
+    """Return the line of the file where execution ended."""
     lines = [
         number
         for frame, number in traceback.walk_tb(error.__traceback__)
@@ -230,7 +232,7 @@ def _line_in(path: Path, error: BaseException) -> int:
 
 @contextmanager
 def importing(name: str, by_path: bool = False) -> Iterator[None]:
-    """While the block lasts, this thread imports the user's module ``name``: no run starts."""
+    """Mark that this thread imports the user's module ``name``: no run starts within the block."""
     before = getattr(_state, "importing", None)
     _state.importing = (name, by_path)
     try:
@@ -240,15 +242,15 @@ def importing(name: str, by_path: bool = False) -> Iterator[None]:
 
 
 def refuse_in_import() -> None:
-    """End the import of a module that would start a run; return where nothing is imported.
+    """End the import of a module that would start a run; return if no import is in progress.
 
     Raises:
-        MissingMainGuardError: a module, or the script of a parent process, is imported.
+        MissingMainGuardError: A module, or the script of a parent process, is being imported.
     """
     current = getattr(_state, "importing", None)
     if current is not None and current[1]:
         raise _StoppedAtRun
-    # A child process has imported this; others need not for the question.
+    # Child processes have imported this; others need not import it for the check.
     process = sys.modules.get("multiprocessing.process")
     child = process is not None and getattr(process.current_process(), "_inheriting", False)
     if current is not None or child:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def write_profile(profiler: cProfile.Profile, folder_path: str) -> None:
-    """Stop ``profiler`` and write its tables, sorted by cumulative and by own time, and its raw data.
+    """Stop ``profiler`` and write its tables, sorted by cumulative and own time, and its raw data.
 
     The files are ``profile_cumtime.txt``, ``profile_tottime.txt`` and ``profile.prof`` in ``folder_path``.
     """
@@ -22,18 +22,18 @@ def write_profile(profiler: cProfile.Profile, folder_path: str) -> None:
 def register_profiler(
     write_profile: Callable[[cProfile.Profile, str], None], pr: cProfile.Profile, folder_path: str
 ) -> None:
-    """Call ``write_profile(pr, folder_path)`` when the interpreter ends."""
+    """Call ``write_profile(pr, folder_path)`` at interpreter exit."""
     atexit.register(write_profile, pr, folder_path)
 
 
 class Profiler:
-    """``Profiler().profile(folder)`` profiles from then on and writes the result at the end of the program."""
+    """Profile from a call of ``Profiler().profile(folder)`` on, and write the result at interpreter exit."""
 
     def __init__(self) -> None:
         self.pr = cProfile.Profile()
 
     def mkdir(self, directory: str) -> None:
-        """Make the folder, if it is missing."""
+        """Create the folder if it is missing."""
         os.makedirs(directory, exist_ok=True)
 
     def write_profile(self, pr: cProfile.Profile, folder_path: str) -> None:
@@ -41,7 +41,7 @@ class Profiler:
         write_profile(pr, folder_path)
 
     def profile(self, folder_path: str = "./tmp") -> None:
-        """Begin."""
+        """Start profiling."""
         self.mkdir(folder_path)
         self.pr.enable()
         register_profiler(self.write_profile, self.pr, folder_path)

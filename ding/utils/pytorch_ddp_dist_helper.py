@@ -1,7 +1,7 @@
 """Data parallel training with ``torch.distributed``, on CUDA (nccl) or on the CPU (gloo).
 
-Without an initialised process group every function does what one process alone needs: rank 0 of 1, reductions that
-change nothing.
+Without an initialised process group, every function behaves as for a single process: rank 0 of 1, and reductions
+without effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ N = TypeVar("N", float, torch.Tensor)
 
 _DEFAULT_TIMEOUT = datetime.timedelta(seconds=60000)
 _async_handles: dict[str, Any] = {}
-# One call exchanges no more than that.
+# Upper bound of one exchange.
 _MAX_OBJECT_BYTES = 1 << 30
 
 
@@ -37,12 +37,12 @@ def _is_initialized() -> bool:
 
 
 def get_rank() -> int:
-    """Return the rank of this process; 0 without a process group."""
+    """Return the rank of this process, or 0 without a process group."""
     return dist.get_rank() if _is_initialized() else 0
 
 
 def get_world_size() -> int:
-    """Return the number of processes; 1 without a process group."""
+    """Return the number of processes, or 1 without a process group."""
     return dist.get_world_size() if _is_initialized() else 1
 
 
@@ -54,7 +54,7 @@ def _device() -> torch.device:
 
 
 def broadcast(value: torch.Tensor, rank: int) -> None:
-    """Copy the tensor of ``rank`` into ``value`` of every process, in place."""
+    """Copy the tensor of ``rank`` to ``value`` on all processes, in place."""
     if _is_initialized():
         dist.broadcast(value, src=rank)
 
@@ -67,10 +67,9 @@ def allreduce(x: torch.Tensor) -> None:
 
 
 def allreduce_with_indicator(grad: torch.Tensor, indicator: torch.Tensor) -> None:
-    """Replace ``grad`` by its sum over the processes divided by the sum of ``indicator`` (0 or 1 for each process).
+    """Replace ``grad`` by its sum over the processes divided by the sum of ``indicator`` (0 or 1 per process).
 
-    Only the processes that have a gradient count. Where none has, the sum itself (zero) stays. ``indicator`` is not
-    changed.
+    Only processes with a gradient count. If none has one, the sum (zero) remains. ``indicator`` is unchanged.
     """
     count = indicator.clone()
     if _is_initialized():
@@ -80,10 +79,10 @@ def allreduce_with_indicator(grad: torch.Tensor, indicator: torch.Tensor) -> Non
 
 
 def allreduce_async(name: str, x: torch.Tensor) -> None:
-    """Begin the mean of ``x`` over the processes, in place; ``synchronize`` waits for it.
+    """Start averaging ``x`` over the processes, in place; ``synchronize`` waits for the result.
 
     Raises:
-        ValueError: a reduction of this name is still under way.
+        ValueError: A reduction of this name is still pending.
     """
     if name in _async_handles:
         raise ValueError(f"the reduction {name!r} is under way; call synchronize() first")
@@ -93,7 +92,7 @@ def allreduce_async(name: str, x: torch.Tensor) -> None:
 
 
 def synchronize() -> None:
-    """Wait for the reductions of ``allreduce_async`` (and for the CUDA device, if there is one in use)."""
+    """Wait for the reductions of ``allreduce_async``, and for the CUDA device if one is in use."""
     while _async_handles:
         _, handle = _async_handles.popitem()
         handle.wait()
@@ -102,13 +101,13 @@ def synchronize() -> None:
 
 
 def reduce_data(x: N, dst: int) -> N:
-    """Return the sum over the processes; defined on process ``dst`` only. A tensor is changed in place and returned."""
+    """Return the sum over the processes, defined on ``dst`` only. A tensor is modified in place and returned."""
     reduced: N = _with_tensor(x, lambda tensor: dist.reduce(tensor, dst))
     return reduced
 
 
 def allreduce_data(x: N, op: str) -> N:
-    """Return the sum or the mean over the processes, on every process. A tensor is changed in place and returned.
+    """Return the sum or the mean over the processes, on all processes. A tensor is modified in place and returned.
 
     Args:
         x: a number (the result is one too) or a tensor.
@@ -125,7 +124,7 @@ def allreduce_data(x: N, op: str) -> N:
 
 
 def _with_tensor(x: Any, exchange: Callable[[torch.Tensor], object]) -> Any:
-    """Run ``exchange`` on ``x`` as a tensor on the group's device, and give the result back as what ``x`` was."""
+    """Run ``exchange`` on ``x`` as a tensor on the group's device, and return the result in the type of ``x``."""
     if not isinstance(x, (int, float, torch.Tensor)):
         raise TypeError(f"only numbers and tensors can be reduced, got a {type(x).__name__}")
     if not _is_initialized():
@@ -134,7 +133,7 @@ def _with_tensor(x: Any, exchange: Callable[[torch.Tensor], object]) -> Any:
         moved = x.to(_device())
         exchange(moved)
         return x if moved is x else x.copy_(moved)
-    # Doubles are exact for the counts and durations that are sent this way.
+    # Doubles represent the exchanged counts and durations exactly.
     tensor = torch.tensor([x], dtype=torch.int64 if isinstance(x, int) else torch.float64, device=_device())
     exchange(tensor)
     return tensor.item()
@@ -143,15 +142,16 @@ def _with_tensor(x: Any, exchange: Callable[[torch.Tensor], object]) -> Any:
 def broadcast_object_list(object_list: list[Any], src: int, device: torch.device | None = None) -> None:
     """Replace the elements of the list on every process by those of process ``src``.
 
-    They travel as plain data in tensors: nothing that comes from another process is unpickled without restrictions.
+    The elements are exchanged as plain data in tensors; data of another process is never unpickled without
+    restrictions.
 
     Args:
         object_list: tensors, arrays, numbers, texts, None and dicts, lists or tuples of them.
-        device: of the tensors that are exchanged; by default that of the group.
+        device: Device of the exchanged tensors; by default that of the group.
 
     Raises:
-        TypeError: on process ``src``, an element is something else.
-        RuntimeError: on the others, what came is no such data, or ``src`` has none to send.
+        TypeError: On process ``src``, an element has another type. RuntimeError: On the other processes, the received
+            data is invalid, or ``src`` failed to send any.
     """
     if not _is_initialized():
         return
@@ -199,19 +199,17 @@ def dist_init(
 
     Args:
         backend: ``'nccl'``, which becomes ``'gloo'`` on a machine without CUDA, or another one of torch.
-        addr: where rank 0 listens; else ``MASTER_ADDR``, else localhost.
-        port: its port; else ``MASTER_PORT``, else 10314.
-        rank: of this process; else ``SLURM_LOCALID`` or ``RANK``.
-        world_size: number of processes; else ``SLURM_NTASKS`` or ``WORLD_SIZE``.
-        timeout: of each operation of the group.
-        store: where the processes find each other, a ``torch.distributed.Store``; then ``addr`` and ``port`` are not
-            needed.
+        addr: Address of rank 0; by default ``MASTER_ADDR``, else localhost. port: Port of rank 0; by default
+            ``MASTER_PORT``, else 10314. rank: Rank of this process; by default ``SLURM_LOCALID`` or ``RANK``.
+            world_size: Number of processes; by default ``SLURM_NTASKS`` or ``WORLD_SIZE``. timeout: Time-out of each
+            operation of the group. store: A ``torch.distributed.Store`` for the rendezvous, which replaces ``addr`` and
+            ``port``.
 
     Returns:
         ``(rank, world_size)``
 
     Raises:
-        RuntimeError: neither an argument nor the environment has the rank or the world size.
+        RuntimeError: Neither an argument nor the environment gives the rank or the world size.
     """
     if store is None:
         os.environ["MASTER_ADDR"] = addr or os.environ.get("MASTER_ADDR", "localhost")
@@ -243,7 +241,7 @@ def dist_finalize() -> None:
 
 
 class DDPContext:
-    """``with DDPContext(): ...`` joins the process group and leaves it; takes the arguments of ``dist_init``."""
+    """Join the process group for the block ``with DDPContext(): ...``; takes the arguments of ``dist_init``."""
 
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = kwargs
@@ -256,7 +254,7 @@ class DDPContext:
         dist_finalize()
 
 
-# The name of the same thing in scripts for other communication back ends.
+# Alias used by scripts for other communication back ends.
 DistContext = DDPContext
 
 
@@ -272,7 +270,7 @@ def dist_mode(func: F) -> F:
 
 
 def to_ddp_config(cfg: C) -> C:
-    """Return a copy of a compiled config in which each process has its share, rounded up.
+    """Return a copy of a compiled config with the share of one process, rounded up.
 
     Divided by the world size: ``policy.batch_size``, ``policy.learn.batch_size``, and ``n_sample`` and ``n_episode`` of
     ``policy.collect``.

@@ -1,4 +1,4 @@
-"""A dict from names to classes, by which the ``type`` strings of a config find their class.
+"""Registries: dicts from the ``type`` strings of a config to classes.
 
 Exceptions::
 
@@ -61,16 +61,16 @@ class _Lazy:
         return obj
 
     def names(self, obj: object) -> bool:
-        """Return whether ``obj`` is what this entry stands for (by module and qualified name, without importing)."""
+        """Return whether this entry refers to ``obj``, by module and qualified name, without importing."""
         same_module = getattr(obj, "__module__", None) == self.module
         return same_module and getattr(obj, "__qualname__", None) == self.attribute
 
 
 class Registry(dict[str, Any]):
-    """Names to classes or functions. A dict: ``in``, ``len`` and iteration over the names work as usual.
+    """A dict from names to classes or functions; ``in``, ``len`` and iteration over the names work as usual.
 
-    Values may be registered lazily as ``"pkg.mod:Class"``; they are imported at the first look-up.
-    ``register`` is safe to call from several threads; look-ups take no lock.
+    Values may be registered lazily as ``"pkg.mod:Class"``; they are imported at the first look-up. ``register`` is
+    thread-safe; look-ups take no lock.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -81,7 +81,7 @@ class Registry(dict[str, Any]):
 
     @classmethod
     def named(cls, name: str) -> "Registry":
-        """Return an empty registry whose error messages call it ``name``."""
+        """Create an empty registry that error messages call ``name``."""
         registry = cls()
         registry.name = name
         return registry
@@ -100,9 +100,9 @@ class Registry(dict[str, Any]):
         """Register ``module`` (an object, or a lazy ``"pkg.mod:Class"``), or return a decorator that registers.
 
         Args:
-            module_name: the name; the decorator form falls back to the object's ``__name__``.
-            module: what is registered; ``None`` asks for the decorator.
-            force_overwrite: allow a name that is taken already; the override is logged as a warning.
+            module_name: Name to register; the decorator defaults to the object's ``__name__``. module: Object to
+                register; ``None`` returns a decorator. force_overwrite: Allow a name that is already taken; the
+                override is logged as a warning.
 
         Raises:
             DuplicateNameError: the name is taken (an ``AssertionError``).
@@ -126,8 +126,9 @@ class Registry(dict[str, Any]):
         with self._lock:
             if dict.__contains__(self, name):
                 old = dict.__getitem__(self, name)
-                # A lazy entry is replaced without a word by the very class it stands for, and a class by itself when
-                # its file runs again (a notebook's cell, a config that is read twice).
+                # A lazy entry may be replaced silently by the class it refers to, and a class by itself when its file
+                # runs again
+                # (a notebook cell, a config that is read twice).
                 again = _is_same_site(self._sites.get(name), site) and _qualified(old) == _qualified(obj) is not None
                 if not (again or (isinstance(old, _Lazy) and old.names(obj))):
                     if not force:
@@ -155,7 +156,7 @@ class Registry(dict[str, Any]):
         return obj
 
     def get(self, module_name: str, default: object = _MISSING) -> Any:
-        """Return the registered object. Unlike ``dict.get`` an unknown name without a default is an error.
+        """Return the registered object. Unlike ``dict.get``, an unknown name without a default is an error.
 
         Raises:
             UnknownNameError: the name is not registered (a ``KeyError``).
@@ -173,10 +174,10 @@ class Registry(dict[str, Any]):
         return {name: self[name] for name in self}.items()
 
     def build(self, obj_type: str, *obj_args: Any, **obj_kwargs: Any) -> Any:
-        """Look ``obj_type`` up and call it with the other arguments.
+        """Look up ``obj_type`` and call it with the other arguments.
 
         Raises:
-            UnknownNameError: the name is not registered. Whatever the call itself raises passes unchanged.
+            UnknownNameError: the name is not registered. Errors of the call itself propagate unchanged.
         """
         factory = self[obj_type]
         try:
@@ -190,10 +191,10 @@ class Registry(dict[str, Any]):
 
         Args:
             cfg: a section of a config; ``import_names`` is optional.
-            missing: the exception that is raised where there is no ``type``.
+            missing: Exception class raised if there is no ``type``.
 
         Raises:
-            KeyError: there is no ``type``; the message has the names that there are and the keys of ``cfg``.
+            KeyError: There is no ``type``; the message lists the registered names and the keys of ``cfg``.
         """
         import_module(cfg.get("import_names") or [])
         if "type" not in cfg:
@@ -213,13 +214,14 @@ class Registry(dict[str, Any]):
         return found
 
     def create(self, cfg: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Build the class that ``cfg["type"]`` names with ``cfg`` and the other arguments; as :meth:`class_of`."""
+        """Build the class that ``cfg["type"]`` names with ``cfg`` and the other arguments; raises like
+        :meth:`class_of`."""
         return self.build(self.type_of(cfg), cfg, *args, **kwargs)
 
     def _hint_at_signature(
         self, name: str, factory: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, Any]
     ) -> None:
-        """Log the expected signature, when the arguments are what was wrong."""
+        """Log the expected signature if the arguments were wrong."""
         try:
             signature = inspect.signature(factory)
         except (TypeError, ValueError):  # builtins have none
@@ -244,7 +246,7 @@ class Registry(dict[str, Any]):
         """Where each name was registered: name -> (file, line).
 
         Args:
-            aliases: the names asked for; all of them by default.
+            aliases: Names to look up; all by default.
 
         Raises:
             UnknownNameError: one of ``aliases`` is not registered.
@@ -262,7 +264,7 @@ def _qualified(obj: object) -> str | None:
 
 
 def _caller_site() -> tuple[str, int]:
-    """File and line of the code that called the registry function this is called from, `register_lazily` left out."""
+    """Return file and line of the code that called the registry function, skipping `register_lazily`."""
     frame = sys._getframe(2)
     if frame.f_code.co_name == "register_lazily" and frame.f_back is not None:
         frame = frame.f_back
@@ -270,7 +272,7 @@ def _caller_site() -> tuple[str, int]:
 
 
 def _is_same_site(one: tuple[str, int] | None, other: tuple[str, int]) -> bool:
-    """Return whether two sites are one; a file may be run by its relative path and by its absolute one."""
+    """Return whether two sites are the same; a file may be run by its relative and its absolute path."""
     if one is None or one[1] != other[1]:
         return False
     return one[0] == other[0] or os.path.abspath(one[0]) == os.path.abspath(other[0])

@@ -1,7 +1,7 @@
 """Files by path and values in redis, as DI-engine's ``file_helper`` reads them; objects in DI-store.
 
-Values have the format of :func:`ding.utils.save_file`: tensors and plain containers, read without running what is in
-them. The addresses of servers come from ``REDIS_URL`` and ``REDIS_CLUSTER_URL``.
+Values have the format of :func:`ding.utils.save_file`: tensors and plain containers, read without executing their
+contents. The addresses of servers come from ``REDIS_URL`` and ``REDIS_CLUSTER_URL``.
 """
 
 import importlib
@@ -45,20 +45,20 @@ class _Client(Protocol):
 
 
 def read_from_file(path: str) -> object:
-    """Return what :func:`ding.utils.read_file` reads; other pickles are refused.
+    """Read a file like :func:`ding.utils.read_file`; other pickles are refused.
 
     Raises:
-        FileRefusedError: the file is damaged, or holds something else than tensors and plain containers.
+        FileRefusedError: The file is damaged, or contains anything but tensors and plain containers.
     """
     return read_file(path)
 
 
 def read_from_path(path: str) -> object:
-    """Return what :func:`read_from_file` does; a path in ceph is refused.
+    """Read a file like :func:`read_from_file`; ceph paths are refused.
 
     Raises:
-        FileRefusedError: see :func:`read_from_file`.
-        ValueError: the path begins with ``s3:``.
+        FileRefusedError: See :func:`read_from_file`.
+        ValueError: The path begins with ``s3:``.
     """
     return read_file(path)
 
@@ -75,24 +75,24 @@ def read_from_redis(path: str) -> object:
 
 
 def save_file_redis(path: str, data: object) -> None:
-    """Set a key of the server of :func:`read_from_redis`.
+    """Set a key on the server of :func:`read_from_redis`.
 
     Raises:
-        TypeError: something in ``data`` has no safe form; the message says where.
+        TypeError: A value in ``data`` has no safe form; the message says where.
         ImportError, redis.exceptions.ConnectionError: see :func:`read_from_redis`.
     """
     _redis().set(path, _plain_data.dumps(data))
 
 
 def read_from_rediscluster(path: str) -> object:
-    """Return the value of a key of the redis cluster of which ``REDIS_CLUSTER_URL`` names a node
-    (``redis://127.0.0.1:7000``); raises as :func:`read_from_redis`.
+    """Return the value of a key of the redis cluster that contains the node ``REDIS_CLUSTER_URL``
+    (``redis://127.0.0.1:7000``); raises the errors of :func:`read_from_redis`.
     """
     return _loaded(_cluster().get(path), path)
 
 
 def save_file_rediscluster(path: str, data: object) -> None:
-    """Set a key of the cluster of :func:`read_from_rediscluster`; raises as :func:`save_file_redis`."""
+    """Set a key on the cluster of :func:`read_from_rediscluster`; raises the errors of :func:`save_file_redis`."""
     _cluster().set(path, _plain_data.dumps(data))
 
 

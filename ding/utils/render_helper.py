@@ -1,4 +1,4 @@
-"""Frames of an env, and how many of them make a second."""
+"""Frames of envs and their frame rate."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ _DEFAULT_FPS = 30
 
 
 class Rendered(Protocol):
-    """An env with frames: of gymnasium, or a ding env around one."""
+    """Role protocol of an env with frames: a gymnasium env, or a ding env around one."""
 
     def render(self) -> object:
         """Return the current frame."""
@@ -24,7 +24,7 @@ def render_env(env: Rendered, render_mode: str = "rgb_array") -> np.ndarray:
     """Return the current frame of a gymnasium env, uint8 ``[H, W, 3]``.
 
     Raises:
-        ValueError: the env was made without this render mode, or gave no frame.
+        ValueError: The env was created without this render mode, or returned no frame.
     """
     made_with = getattr(env, "render_mode", None)
     if made_with != render_mode:
@@ -41,7 +41,7 @@ def render(env: Rendered, render_mode: str = "rgb_array") -> np.ndarray:
 
 
 def get_env_fps(env: Rendered) -> int:
-    """Frames per second as the metadata of the env have it, else 30."""
+    """Return the frames per second in the env's metadata, else 30."""
     metadata = getattr(_inner(env), "metadata", None) or {}
     for key in ("render_fps", "video.frames_per_second"):
         if metadata.get(key) is not None:
@@ -50,7 +50,7 @@ def get_env_fps(env: Rendered) -> int:
 
 
 def fps(env_manager: object) -> int:
-    """Frames per second of the envs of a manager, by its reference env."""
+    """Return the frames per second of an env manager's reference env."""
     reference = getattr(env_manager, "env_ref", None)
     if reference is None:
         reference = getattr(env_manager, "_env_ref", None)

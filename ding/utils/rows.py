@@ -1,4 +1,4 @@
-"""Rows of nested data: how many there are, and which are taken.
+"""Count, take and write rows of nested data.
 
 *Columns* are nested dicts of tensors, arrays and lists with one row per entry; a list holds objects (:func:`take`,
 :func:`put`). A *batch* is what a network learns from, in which a list is one of two things: one entry per row, or a
@@ -34,8 +34,8 @@ def take(columns: object, index: slice | np.ndarray) -> Tree:
 
     Args:
         columns: a column, or a nested dict of columns.
-        index: a slice, whose rows share memory, or non-negative positions, int64 of any shape ``[*I]``, which are
-            copied to ``[*I, *row]``; those of a list to nested lists.
+        index: A slice, whose rows share memory; or non-negative positions, int64 of any shape ``[*I]``, whose rows are
+            copied to ``[*I, *row]`` (of a list: to nested lists).
     """
     return map_leaves(itemgetter(index) if isinstance(index, slice) else _picker(index), columns)
 
@@ -62,12 +62,12 @@ def _entries(column: Sequence[Any], positions: list[Any]) -> list[Any]:
 
 
 def put(target: object, index: slice | np.ndarray, source: object) -> None:
-    """Write the rows of ``source`` into those rows of ``target``, columns of the same nesting.
+    """Write the rows of ``source`` to rows of ``target``, columns of the same nesting.
 
     Args:
-        target: a column, or a nested dict of columns.
-        index: a slice, or int64 positions ``[I]``.
-        source: columns of I rows; may have more fields.
+        target: A column, or a nested dict of columns.
+        index: A slice, or int64 positions ``[I]``.
+        source: Columns of I rows; extra fields are ignored.
     """
 
     def write(column: Any, rows: Any) -> None:
@@ -83,11 +83,11 @@ def put(target: object, index: slice | np.ndarray, source: object) -> None:
 
 
 def num_rows(value: object, key: str = "") -> int | None:
-    """Return how many rows a batch has by the first of its columns that has an axis; None where there is none.
+    """Return the number of rows of a batch, from its first column with an axis; None if there is none.
 
     Args:
-        value: a column, or a nested dict of columns.
-        key: the key of ``value``.
+        value: A column, or a nested dict of columns.
+        key: Key of ``value``.
     """
     if isinstance(value, (torch.Tensor, np.ndarray)):
         return int(value.shape[0]) if value.ndim > 0 else None
@@ -117,12 +117,12 @@ def _is_column(value: object) -> bool:
 
 
 def take_rows(value: object, index: np.ndarray, key: str = "") -> Tree:
-    """Return the rows ``index`` of a batch; what has no rows (numbers, 0-d tensors, None) stays.
+    """Return the rows ``index`` of a batch; values without rows (numbers, 0-d tensors, None) are unchanged.
 
     Args:
-        value: a column, or a nested dict of columns.
+        value: A column, or a nested dict of columns.
         index: int64 ``[I]``.
-        key: the key of ``value``.
+        key: Key of ``value``.
     """
     if isinstance(value, torch.Tensor):
         return value[torch.from_numpy(index).to(value.device)] if value.ndim > 0 else value
@@ -143,7 +143,7 @@ def get_shape0(data: object) -> int:
     """Return the size of the first axis of the first leaf of nested dicts, lists, tuples and trees of ``treetensor``.
 
     Raises:
-        TypeError: the first leaf is no tensor or array with an axis.
+        TypeError: The first leaf is not a tensor or array with an axis.
     """
     first = next(iter_nested(data), None)
     if isinstance(first, (torch.Tensor, np.ndarray)) and first.ndim > 0:
@@ -161,22 +161,22 @@ def split_data_generator(data: Mapping[str, Any], split_size: int, shuffle: bool
     """Yield dicts of ``split_size`` rows cut from a dict of columns.
 
     Values may be tensors or arrays ``[N, ...]``, dicts of such, lists or tuples of tensors that are each ``[N, ...]``,
-    lists of N other objects, or None. A short last part starts earlier, so that it overlaps its predecessor and has
-    ``split_size`` rows too; data shorter than ``split_size`` is one part.
+    lists of N other objects, or None. A short last part starts earlier, so it overlaps its predecessor and also has
+    ``split_size`` rows; data shorter than ``split_size`` is one part.
 
     Args:
         split_size: rows per part.
-        shuffle: draw the order with ``numpy.random.permutation``.
+        shuffle: Whether to shuffle the rows with ``numpy.random.permutation``.
 
     Raises:
-        InvalidArgumentError: ``data`` is no dict, nothing in it has a length, or ``split_size`` is below 1.
+        InvalidArgumentError: ``data`` is not a dict, has no rows, or ``split_size`` is below 1.
     """
     for index in minibatch_rows(data, split_size, shuffle):
         yield {key: take_rows(value, index, key) for key, value in data.items()}
 
 
 def minibatch_rows(data: Mapping[str, Any], split_size: int, shuffle: bool = True) -> list[np.ndarray]:
-    """Return which rows each dict of :func:`split_data_generator` holds, int64 ``[split_size]``."""
+    """Return the rows in each dict of :func:`split_data_generator`, int64 ``[split_size]``."""
     if split_size < 1:
         raise InvalidArgumentError(f"split_size must be at least 1, got {split_size}")
     if not isinstance(data, Mapping):

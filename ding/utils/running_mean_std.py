@@ -1,4 +1,4 @@
-"""Statistics of a stream of values."""
+"""Running statistics of a stream of values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,9 @@ class RunningMeanStd:
     """Mean and variance of a stream of batches (Chan et al. 1979, "Updating Formulae and a Pairwise Algorithm").
 
     Args:
-        epsilon: the initial weight; the statistics start as mean 0 and variance 1 with this count.
-        shape: shape of one element. With ``()`` the properties are floats, else float32 tensors on ``device``.
-        device: where the tensors are returned.
+        epsilon: Initial weight: the statistics start with mean 0, variance 1 and this count. shape: Shape of one
+            element. With ``()`` the properties are floats, else float32 tensors on ``device``. device: Device of the
+            returned tensors.
     """
 
     def __init__(
@@ -29,8 +29,8 @@ class RunningMeanStd:
         self.reset()
 
     def reset(self) -> None:
-        """Back to mean 0, variance 1 and the initial weight."""
-        # Count, mean and variance, replaced as a whole: another thread may be reading.
+        """Reset to mean 0, variance 1 and the initial weight."""
+        # Count, mean and variance, replaced together: another thread may be reading.
         self._state: tuple[float, np.ndarray, np.ndarray] = (
             float(self._epsilon),
             np.zeros(self._shape, dtype=np.float64),
@@ -38,14 +38,14 @@ class RunningMeanStd:
         )
 
     def update(self, x: npt.ArrayLike | torch.Tensor) -> None:
-        """Take in a batch ``[B, *shape]`` (array or tensor); an empty one changes nothing."""
+        """Update the statistics with a batch ``[B, *shape]`` (array or tensor); an empty batch has no effect."""
         batch = np.asarray(x.detach().cpu() if isinstance(x, torch.Tensor) else x, dtype=np.float64)
         if batch.shape[0] == 0:
             return
         self._join(batch.mean(axis=0), batch.var(axis=0), batch.shape[0])
 
     def merge(self, other: "RunningMeanStd") -> None:
-        """Take in all that another object of the same shape has taken in; its initial weight counts, too."""
+        """Add the statistics of another object of the same shape, including its initial weight."""
         if other.count > 0:
             self._join(*other.moments(), other.count)
 
@@ -58,7 +58,7 @@ class RunningMeanStd:
 
     @property
     def count(self) -> float:
-        """How many values were taken in, plus ``epsilon``."""
+        """Number of values seen, plus ``epsilon``."""
         return self._state[0]
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -87,11 +87,11 @@ class RunningMeanStd:
 
     @staticmethod
     def new_shape(obs_shape: Any, act_shape: Any, rew_shape: Any) -> tuple[Any, Any, Any]:
-        """Return the shapes of observations, actions and rewards of an env that keeps such statistics: as they were."""
+        """Return the shapes of observations, actions and rewards unchanged; part of the env wrapper interface."""
         return obs_shape, act_shape, rew_shape
 
     def state_dict(self) -> dict[str, Any]:
-        """Count, mean and variance as tensors and floats, fit for a checkpoint."""
+        """Return count, mean and variance as tensors and floats, suitable for a checkpoint."""
         count, mean, var = self._state
         return {
             "count": count,
@@ -100,6 +100,6 @@ class RunningMeanStd:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` gave."""
+        """Restore the statistics from ``state_dict``."""
         mean, var = (torch.as_tensor(state[key], dtype=torch.float64).cpu().numpy().copy() for key in ("mean", "var"))
         self._state = float(state["count"]), mean, var

@@ -1,4 +1,4 @@
-"""Change a hyper-parameter when a metric stops getting better."""
+"""Adjust a hyper-parameter when a metric stops improving."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -18,20 +18,21 @@ _MODES: dict[str, Callable[[float, float], float]] = {
 
 
 class Scheduler(Configurable):
-    """Moves a parameter by ``factor`` when more than ``patience`` metrics in a row are no better than the one before.
+    """Change a parameter by ``factor`` after more than ``patience`` metrics in a row without improvement over the one
+    before.
 
     Config keys (an unknown one is ignored, with a warning; a missing one has its default):
         schedule_flag: whether a policy uses its scheduler; ``step`` does not read it.
         schedule_mode: ``'reduce'`` (subtract the factor), ``'add'``, ``'multi'`` or ``'div'``.
         factor: above 0.
-        change_range: ``[low, high]``, what the parameter is clipped to.
-        threshold: how much better a metric must be to count.
-        optimize_mode: ``'min'`` or ``'max'``, what better means.
-        patience: how many metrics that are no better are let pass, >= 0.
-        cooldown: how many metrics are not counted at the start and after a change, >= 0.
+        change_range: ``[low, high]``, bounds of the parameter. threshold: Minimum improvement that counts.
+            optimize_mode: Direction of improvement, ``'min'`` or ``'max'``. patience: Number of metrics without
+            improvement that are tolerated, >= 0. cooldown: Number of metrics ignored at the start and after a change,
+            >= 0.
 
     Attributes: the keys but ``schedule_flag``; ``last_metrics``, the metric of the last ``step`` (None at first);
-    ``bad_epochs_num``, how many in a row were no better; ``cooldown_counter``, how many more are not counted.
+    ``bad_epochs_num``, the number of metrics in a row without improvement; ``cooldown_counter``, the number still to be
+    ignored.
 
     Raises:
         InvalidArgumentError: a key has a value that is not allowed.
@@ -85,11 +86,11 @@ class Scheduler(Configurable):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether the next metric is not counted as a bad one."""
+        """Whether the next metric is ignored."""
         return bool(self.cooldown_counter > 0)
 
     def is_better(self, metrics: float) -> bool:
-        """Return whether ``metrics`` beats that of the last ``step`` by more than ``threshold``; the first one does."""
+        """Return whether ``metrics`` improves on the last ``step`` by more than ``threshold``; True for the first."""
         if self.last_metrics is None:
             return True
         if self.optimize_mode == "min":
@@ -97,7 +98,7 @@ class Scheduler(Configurable):
         return bool(metrics > self.last_metrics + self.threshold)
 
     def step(self, metrics: float, param: float) -> float:
-        """Take in a metric and return the parameter to use from now on (``param`` itself if nothing is to change).
+        """Process a metric and return the parameter to use from now on (``param`` itself if unchanged).
 
         Raises:
             InvalidArgumentError: ``metrics`` is not a number.

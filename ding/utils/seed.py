@@ -1,8 +1,8 @@
 """Random streams of a run: every stream is derived from the run's seed.
 
-A stream is named by its place in the run: a role (``"collector"``), the index of the process in that role, the index of
-the env in that process, and a purpose (``"collect"``, ``"evaluate"``, ``"warm-up"``). The same place and the same seed
-always give the same stream, on every backend; two different places, or two different seeds, never share one.
+A stream is identified by its place in the run: a role (``"collector"``), the index of the process in that role, the
+index of the env in that process, and a purpose (``"collect"``, ``"evaluate"``, ``"warm-up"``). The same place and the
+same seed always give the same stream, on every backend; two different places, or two different seeds, never share one.
 
 Example::
 
@@ -13,7 +13,7 @@ Example::
 Roles are ``collector``, ``evaluator``, ``learner``, ``expert`` and ``demonstrator`` (trained policies that play for a
 data set), ``dataset`` (the order of its rows), ``node`` (a process of a task), ``env`` (a process with envs),
 ``worker`` (a process of a ``Supervisor``), ``sampler`` (of a sweep), and for a process of a parallel run its name, such
-as ``learner0`` and ``collector3``. Processes that run the same script have an index each, see :func:`process_index`.
+as ``learner0`` and ``collector3``. Processes that run the same script each have an index, see :func:`process_index`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from ding.utils.pytorch_ddp_dist_helper import get_rank
 ENV_SEED_BOUND = 2**31
 
 
-#: How many processes of one script have streams of their own in each of their lives.
+#: Number of processes of one script that have their own streams in each of their lives.
 _MAX_PROCESSES = 2**16
 _node_index = 0
 
 
 def set_process_index(index: int, life: int = 0) -> None:
-    """Note the number of this process among those that run the same script, such as the nodes of a task.
+    """Set the index of this process among those that run the same script, such as the nodes of a task.
 
     Args:
-        index: the number, from 0.
-        life: how often the process was started again. A new life does not repeat the numbers of the one before.
+        index: Index, from 0.
+        life: Number of restarts of the process. A new life does not repeat the random numbers of the previous one.
     """
     global _node_index
     _node_index = index + life * _MAX_PROCESSES
@@ -52,7 +52,7 @@ def set_process_index(index: int, life: int = 0) -> None:
 def process_index() -> int:
     """Return the index of this process in the seed tree among those that run the same script.
 
-    It follows from its node in a task, else from its rank; it is 0 in a run of one process.
+    Derived from its node in a task, else from its rank; 0 in a run of one process.
     """
     return _node_index or get_rank()
 
@@ -60,8 +60,8 @@ def process_index() -> int:
 def set_pkg_seed(seed: int, use_cuda: bool = True) -> None:
     """Seed ``random``, ``numpy.random`` and torch (and its CUDA devices when ``use_cuda`` and there are any).
 
-    In a process with another :func:`process_index` than 0 the streams are derived from ``seed`` and this index, so that
-    processes which run the same script explore differently.
+    If :func:`process_index` is not 0, the streams are derived from ``seed`` and the index, so that processes running
+    the same script explore differently.
 
     Args:
         seed: 0 <= seed < 2**32.
@@ -79,13 +79,13 @@ def set_pkg_seed(seed: int, use_cuda: bool = True) -> None:
 
 
 def seed_env_process(seed: int | None, purpose: str = "reset") -> None:
-    """Seed the global generators of a process that runs envs, for envs that draw from them.
+    """Seed the global generators of a process that runs envs, for envs that use them.
 
-    Call it in processes of envs only: in a process that also trains it would repeat the numbers of the training.
+    Do not call it in a process that also trains: training would repeat the numbers.
 
     Args:
-        seed: the seed of an env; ``None``: numbers that no other process has.
-        purpose: what the numbers are for.
+        seed: Seed of an env; ``None`` uses numbers that no other process has.
+        purpose: Purpose of the numbers.
     """
     if seed is None:
         own = int(np.random.SeedSequence().generate_state(1)[0])
@@ -93,7 +93,7 @@ def seed_env_process(seed: int | None, purpose: str = "reset") -> None:
         own = SeedTree(seed % 2**64).derived("env", purpose=purpose)
     random.seed(own)
     np.random.seed(own)
-    # torch.manual_seed takes a millisecond, and more memory each time, where CUDA is not in use.
+    # Without CUDA in use, torch.manual_seed takes a millisecond and more memory each time.
     torch.default_generator.manual_seed(own)
 
 
@@ -126,10 +126,9 @@ class SeedTree:
         """Return the seed sequence of one place in the run.
 
         Args:
-            role: which kind of process or part, such as ``"collector"``.
-            process: index of the process among those of its role.
-            index: index of the env (or of the episode) in the process.
-            purpose: what the numbers are for, such as ``"collect"`` or ``"evaluate"``.
+            role: Kind of process or part, such as ``"collector"``. process: Index of the process within its role.
+                index: Index of the env (or episode) in the process. purpose: Purpose of the numbers, such as
+                ``"collect"`` or ``"evaluate"``.
         """
         return np.random.SeedSequence(self.seed, spawn_key=(_word(role), process, index, _word(purpose)))
 
@@ -165,7 +164,7 @@ def generator_states(use_cuda: bool = True) -> dict[str, Any]:
 
 
 def set_generator_states(state: Mapping[str, Any]) -> None:
-    """Let the global generators continue from a :func:`generator_states`, of CUDA with the same number of devices."""
+    """Restore the global generators from :func:`generator_states`; of CUDA, the device count must match."""
     version, words, gauss = state["python"]
     random.setstate((version, tuple(words), gauss))
     np.random.set_state(tuple(state["numpy"]))

@@ -1,7 +1,7 @@
-"""Trees over a fixed number of values that keep the sum, minimum or maximum of every range at hand.
+"""Trees over a fixed number of values for fast sums, minima or maxima of any range.
 
-Everything is an array operation: values may be set and prefix sums looked up for one index or for many at once.
-Not thread-safe.
+All operations are vectorised: values are set, and prefix sums looked up, for one index or many at once. Not
+thread-safe.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,11 @@ class SegmentTree:
     Args:
         capacity: number of leaves, a power of two.
         operation: ``'sum'``, ``'min'`` or ``'max'`` (or the builtin of that name).
-        neutral_element: what the leaves hold at first; by default 0, +inf or -inf.
+        neutral_element: Initial value of the leaves; by default 0, +inf or -inf.
 
     Raises:
         AssertionError: the capacity is not a power of two.
-        KeyError: the operation is another one.
+        KeyError: The operation is unknown.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class SegmentTree:
         return index + self.capacity
 
     def __setitem__(self, index: npt.ArrayLike, value: npt.ArrayLike) -> None:
-        """Set one leaf, or the leaves of an index array ``[K]`` (the last one wins where an index repeats)."""
+        """Set one leaf, or the leaves of an index array ``[K]``; of repeated indices, the last one wins."""
         nodes = self._nodes(index).reshape(-1)
         self.value[nodes] = value
         while nodes.size and nodes[0] > 1:
-            # All nodes are on the same level; sorting out repeats halves the work on every level.
+            # All nodes are on the same level; removing duplicates halves the work on every level.
             nodes = np.unique(nodes >> 1) if nodes.size > 1 else nodes >> 1
             self.value[nodes] = self._combine(self.value[2 * nodes], self.value[2 * nodes + 1])
 
@@ -77,7 +77,7 @@ class SegmentTree:
         """Return the operation over the leaves ``[start, end)``; negative ends count from the capacity.
 
         Raises:
-            AssertionError: the range is empty or outside of the tree.
+            AssertionError: The range is empty or out of bounds.
         """
         end = self.capacity if end is None else end
         if end < 0:
@@ -99,7 +99,7 @@ class SegmentTree:
 
 
 class SumSegmentTree(SegmentTree):
-    """Keeps sums of values >= 0, and finds the leaf at a point of the cumulative sum."""
+    """A tree of sums of values >= 0 that finds the leaf at a point of the cumulative sum."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity, "sum")
@@ -107,11 +107,11 @@ class SumSegmentTree(SegmentTree):
     def find_prefixsum_idx(self, prefixsum: npt.ArrayLike, trust_caller: bool = True) -> int | np.ndarray:
         """Return the smallest leaf whose cumulative sum (itself included) is above ``prefixsum``.
 
-        A leaf that is 0 is never found. A ``prefixsum`` at or above the total finds the last leaf above 0.
+        A leaf of 0 is never returned. A ``prefixsum`` at or above the total returns the last leaf above 0.
 
         Args:
             prefixsum: one number, or an array ``[K]`` for an int64 array ``[K]`` of leaves.
-            trust_caller: do not check the range of ``prefixsum``.
+            trust_caller: Skip the range check of ``prefixsum``.
 
         Raises:
             AssertionError: ``prefixsum`` is outside of [0, total + 1e-5] and ``trust_caller`` is False.
@@ -126,7 +126,7 @@ class SumSegmentTree(SegmentTree):
         node = np.ones(mass.shape, dtype=np.int64)
         while (int(node.flat[0]) if node.size else self.capacity) < self.capacity:
             left = self.value[2 * node]
-            # The right side must hold something: rounding may leave a mass that is a little too large.
+            # The right side must hold some mass: rounding may leave a mass that is slightly too large.
             right = (mass >= left) & (self.value[2 * node + 1] > 0)
             mass = np.where(right, mass - left, mass)
             node = 2 * node + right
@@ -135,7 +135,7 @@ class SumSegmentTree(SegmentTree):
 
 
 class MinSegmentTree(SegmentTree):
-    """Keeps minima."""
+    """A tree of minima."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity, "min")

@@ -1,4 +1,4 @@
-"""What constructors take."""
+"""Signatures of constructors and functions."""
 
 import inspect
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from typing import Any, cast
 
 
 def takes_argument(creator: object, name: str) -> bool:
-    """Return whether a class or function takes an argument of this name; one without a signature is taken to do so.
+    """Return whether a class or function takes an argument of this name; True if it has no signature.
 
-    A constructor with ``**kwargs`` hands them to its parent, whose arguments decide.
+    A constructor with ``**kwargs`` passes them to its parent, whose arguments decide.
     """
     for one in creator.__mro__ if isinstance(creator, type) else (creator,):
         made = vars(one).get("__init__") if isinstance(one, type) else one

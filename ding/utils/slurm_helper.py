@@ -43,7 +43,7 @@ def get_cls_info() -> dict[str, list[str]]:
 
 
 def find_free_port_slurm(node: str) -> int:
-    """Return a port that is free on a node now, found there by ``srun``."""
+    """Return a currently free port on a node, found by ``srun`` on that node."""
     place = [f"--partition={node_to_partition(node)}", f"--nodelist={node}"]
     return int(_run("srun", "--ntasks=1", *place, sys.executable, "-c", _FREE_PORT).split()[-1])
 
@@ -52,7 +52,7 @@ def get_ip() -> str:
     """Return the address of the node of this process.
 
     Raises:
-        KeyError: this is no process of Slurm (``SLURMD_NODENAME`` is not set).
+        KeyError: This is not a Slurm process (``SLURMD_NODENAME`` is not set).
         ValueError: see :func:`node_to_host`.
     """
     return node_to_host(os.environ["SLURMD_NODENAME"])
@@ -61,7 +61,7 @@ def get_ip() -> str:
 def get_manager_node_ip(node_ip: str | None = None) -> str:
     """Return the host from which the jobs are submitted: 127.0.0.1 outside of Slurm, else ``SLURM_SUBMIT_HOST``.
 
-    DI-engine has a table of its own clusters in place of that, which ``node_ip`` is looked up in.
+    DI-engine looks up ``node_ip`` in a table of its own clusters instead.
 
     Raises:
         KeyError: the job has no ``SLURM_SUBMIT_HOST``.
@@ -70,7 +70,7 @@ def get_manager_node_ip(node_ip: str | None = None) -> str:
 
 
 def _sinfo() -> list[list[str]]:
-    """Name, partition and state of each node."""
+    """Return name, partition and state of each node."""
     lines = _run("sinfo", "-N", "-h", "-o", "%N %P %t").splitlines()
     rows = [line.split() for line in lines if len(line.split()) == 3]
     return [[name, partition.rstrip("*"), state] for name, partition, state in rows]

@@ -1,4 +1,4 @@
-"""Ports, addresses, ids, memory, the death of a parent, and a thread that hands its exception on."""
+"""Ports, addresses, ids, memory, parent death, and a thread that propagates its exception."""
 
 import contextlib
 import ctypes
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
-# Flag of a task of Linux that is in its exit.
+# Flag of a Linux task that is exiting.
 _PF_EXITING = 0x4
 _recent_ports: deque[int] = deque(maxlen=64)
 _ports_lock = threading.Lock()
 
 
 def get_ip() -> str:
-    """Return the address of this host, or the loopback address where it has none."""
+    """Return the address of this host, or the loopback address if it has none."""
     try:
         return socket.gethostbyname(socket.gethostname())
     except OSError:
@@ -36,9 +36,9 @@ def get_pid() -> int:
 
 
 def available_memory_bytes(proc: str = "/proc", cgroup: str = "/sys/fs/cgroup") -> int | None:
-    """Return how much memory this process can still take; ``None`` where the system does not say.
+    """Return the memory available to this process in bytes; ``None`` if the system does not report it.
 
-    It is what the machine has available, or what the limit of the process's cgroup leaves if that is less.
+    The smaller of the machine's available memory and the rest of the process's cgroup limit.
     """
     left: list[int] = []
     with contextlib.suppress(OSError, LookupError, ValueError):
@@ -51,10 +51,10 @@ def available_memory_bytes(proc: str = "/proc", cgroup: str = "/sys/fs/cgroup") 
 
 
 def die_with_parent(signum: int) -> bool:
-    """Have the kernel send ``signum`` to this process when the thread that started it ends.
+    """Ask the kernel to send ``signum`` to this process when the thread that started it ends.
 
     Returns:
-        False, and nothing changes, where the kernel is not that of Linux.
+        False, without any effect, on systems other than Linux.
     """
     if sys.platform != "linux":
         return False
@@ -63,9 +63,9 @@ def die_with_parent(signum: int) -> bool:
 
 
 def is_ending(pid: int) -> bool:
-    """Return whether a process of this user has ended, or is in the middle of it: its descriptors may be open then.
+    """Return whether a process of this user has ended or is exiting; while it exits, its descriptors may still be open.
 
-    Only Linux shows the latter; elsewhere a process that its parent has not looked at yet counts as one that lives.
+    Only Linux reports the latter; elsewhere a process not yet reaped by its parent counts as alive.
     """
     try:
         os.kill(pid, 0)
@@ -75,15 +75,15 @@ def is_ending(pid: int) -> bool:
     except (ProcessLookupError, FileNotFoundError):
         return True
     state, *fields = stat.rpartition(")")[2].split()
-    # After the state: parent, group, session, terminal, its group, flags.
+    # Fields after the state: parent, group, session, terminal, its group, flags.
     return state in "ZX" or bool(int(fields[5]) & _PF_EXITING)
 
 
 def wait_for_end(pid: int, timeout_s: float) -> None:
     """Wait until a process has ended, and so has closed its files and locks; at most ``timeout_s`` seconds.
 
-    A process that was killed lets its files go one after the other. This returns at once where there is no such
-    process, or where the system cannot wait for one that is no child.
+    A killed process releases its files one after the other. Returns at once if the process does not exist, or if the
+    system cannot wait for a process that is not a child.
     """
     try:
         descriptor = os.pidfd_open(pid)
@@ -103,9 +103,9 @@ def get_task_uid() -> str:
 
 
 def find_free_port(host: str = "") -> int:
-    """Return a TCP port that is free on ``host`` right now; this process is not told the same one again for a while.
+    """Return a currently free TCP port on ``host``; the same port is not returned again for a while.
 
-    Another process may still take it before it is bound. Where that matters, bind port 0 and report what came of it.
+    Another process may still take the port before it is bound. If that matters, bind port 0 and report the result.
     """
     for _ in range(2 * (_recent_ports.maxlen or 1)):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -114,7 +114,7 @@ def find_free_port(host: str = "") -> int:
             except OSError as error:
                 if error.errno != errno.EADDRNOTAVAIL or host == "":
                     raise
-                probe.bind(("", 0))  # the address of another host: the best this one can tell
+                probe.bind(("", 0))  # the address of another host: the best possible check here
             port = int(probe.getsockname()[1])
         with _ports_lock:
             if port not in _recent_ports:
@@ -124,9 +124,9 @@ def find_free_port(host: str = "") -> int:
 
 
 def is_port_free(host: str, port: int) -> bool:
-    """Return whether nobody listens at a TCP port of this host. True, too, for an address that is none of this host."""
+    """Return whether nobody listens on a TCP port of this host. Also True for an address of another host."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As a server binds it: a port of which only ended connections are left is free.
+        # Binds like a server: a port with only closed connections is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -136,7 +136,7 @@ def is_port_free(host: str, port: int) -> bool:
 
 
 class PropagatingThread(threading.Thread):
-    """A thread whose ``join`` returns the result of the target, or raises what the target raised."""
+    """A thread whose ``join`` returns the result of the target, or raises its exception."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class PropagatingThread(threading.Thread):
         self.ret: Any = None
 
     def run(self) -> None:
-        """Call the target and keep what comes of it."""
+        """Call the target and keep its result or exception."""
         target, args, kwargs = self._call
         try:
             if target is not None:
@@ -163,7 +163,7 @@ class PropagatingThread(threading.Thread):
             self.exc = error
 
     def join(self, timeout: float | None = None) -> Any:
-        """Wait at most ``timeout`` seconds. Returns None when the thread still runs then."""
+        """Wait at most ``timeout`` seconds. Returns None if the thread is still running."""
         super().join(timeout)
         if self.exc is not None:
             raise self.exc

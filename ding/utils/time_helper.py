@@ -14,7 +14,7 @@ from ding.utils.errors import MismatchError
 
 
 def _synchronize() -> None:
-    # is_initialized: before the first CUDA call there is nothing to wait for, and asking would start CUDA.
+    # is_initialized: before the first CUDA call there is nothing to wait for, and the query would initialise CUDA.
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
@@ -22,10 +22,10 @@ def _synchronize() -> None:
 class EasyTimer:
     """``with timer: ...`` and then ``timer.value``, in seconds.
 
-    Each timer has its own start, so timers may be nested and used in several threads (one timer in one at a time).
+    Each timer has its own start, so timers may be nested and used in several threads (each timer in one at a time).
 
     Args:
-        cuda: wait for the work on the CUDA device at both ends, if there is any. Use False in an inner loop.
+        cuda: Synchronise with the CUDA device, if any, at both ends. Use False in an inner loop.
     """
 
     def __init__(self, cuda: bool = True) -> None:
@@ -47,24 +47,24 @@ class EasyTimer:
 
 
 class TimeWrapperTime:
-    """Time spans on the wall clock; each thread has its own start."""
+    """Wall-clock time spans; each thread has its own start."""
 
     _local = threading.local()
     _cuda = False
 
     @classmethod
     def start_time(cls) -> None:
-        """Begin a span in this thread."""
+        """Start a span in this thread."""
         timer = EasyTimer(cls._cuda)
         timer.__enter__()
         cls._local.timer = timer
 
     @classmethod
     def end_time(cls) -> float:
-        """Return the seconds since ``start_time`` of this thread.
+        """Return the seconds since ``start_time`` in this thread.
 
         Raises:
-            RuntimeError: no span was begun.
+            RuntimeError: No span was started.
         """
         timer = getattr(cls._local, "timer", None)
         if timer is None:
@@ -75,7 +75,7 @@ class TimeWrapperTime:
 
     @classmethod
     def wrapper(cls, fn: Callable[..., Any]) -> Callable[..., tuple[Any, float]]:
-        """``fn`` that returns ``(its result, seconds)``."""
+        """Wrap ``fn`` to return ``(result, seconds)``."""
 
         def timed(*args: Any, **kwargs: Any) -> tuple[Any, float]:
             with EasyTimer(cls._cuda) as timer:
@@ -86,7 +86,7 @@ class TimeWrapperTime:
 
 
 class TimeWrapperCuda(TimeWrapperTime):
-    """The same, waiting for the CUDA device at both ends."""
+    """Time spans with synchronisation of the CUDA device at both ends."""
 
     _local = threading.local()
     _cuda = True
@@ -97,7 +97,7 @@ def build_time_helper(cfg: EasyDict | None = None, wrapper_type: str | None = No
 
     Raises:
         ValueError: neither argument is given.
-        KeyError: the name is another one.
+        KeyError: The name is unknown.
     """
     if wrapper_type is None:
         if cfg is None:
@@ -111,21 +111,21 @@ def build_time_helper(cfg: EasyDict | None = None, wrapper_type: str | None = No
 
 
 def time_limit(seconds: float | None, error: Callable[[], Exception]) -> AbstractContextManager[None]:
-    """Raise ``error()`` inside the block when it runs longer than ``seconds``.
+    """Raise ``error()`` inside the block if it runs longer than ``seconds``.
 
-    It uses SIGALRM, so it works in the main thread of a POSIX process; elsewhere the block runs without a limit. A
-    handler and a timer that were set before are restored.
+    Uses SIGALRM, so it works only in the main thread of a POSIX process; elsewhere the block runs without a limit. An
+    existing handler and timer are restored.
 
     Args:
-        seconds: the limit, ``None`` for none.
-        error: makes the exception.
+        seconds: Time limit, ``None`` for none.
+        error: Factory of the exception.
     """
     return nullcontext() if seconds is None or not can_limit() else alarm(seconds, error)
 
 
 @contextmanager
 def alarm(seconds: float, error: Callable[[], Exception]) -> Iterator[None]:
-    """:func:`time_limit` that cannot be left out: ``ValueError`` outside the main thread."""
+    """Like :func:`time_limit`, but raise ``ValueError`` outside the main thread instead of ignoring the limit."""
 
     def on_alarm(signum: int, frame: object) -> None:
         raise error()
@@ -145,10 +145,10 @@ def can_limit() -> bool:
 
 
 class WatchDog:
-    """Raises ``TimeoutError`` in the main thread when ``stop`` does not come in time. Uses ``SIGALRM``.
+    """Raise ``TimeoutError`` in the main thread unless ``stop`` is called in time. Uses ``SIGALRM``.
 
     Args:
-        timeout: seconds, above 0.
+        timeout: Seconds, above 0.
     """
 
     def __init__(self, timeout: float = 1) -> None:
@@ -158,11 +158,11 @@ class WatchDog:
         self._watch = ExitStack()
 
     def start(self) -> None:
-        """Begin to watch. Raises ``ValueError`` outside the main thread."""
+        """Start watching. Raises ``ValueError`` outside the main thread."""
         self._watch.enter_context(alarm(self._timeout, self._error))
 
     def stop(self) -> None:
-        """Stop watching and give the signal back to its owner."""
+        """Stop watching and restore the signal handler."""
         self._watch.close()
 
     def _error(self) -> TimeoutError:

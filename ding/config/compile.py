@@ -85,7 +85,7 @@ def compile_config(
     if env is None:  # else the caller may make any number of envs
         check_evaluation(sections.dig(user, "env"))
     result = sections.merged(defaults, user)
-    sections.settle_step_limit(result.env)
+    sections.settle_episodes(result.env, user.get("env", {}))
     sections.settle_actions(result.env, given["env"], given["policy"], strict)
     _finish(result, evaluator, seed)
     if save_cfg:

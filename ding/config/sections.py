@@ -109,6 +109,17 @@ def env_section(env: Callable[..., Any] | None, env_manager: type, create: Mappi
     return result
 
 
+def settle_episodes(env: EasyDict, user: Mapping[str, Any]) -> None:
+    """Settle how long episodes are, and how many of them an evaluation plays.
+
+    Each evaluator env plays one at least where the user's section does not give ``n_evaluator_episode``.
+    """
+    settle_step_limit(env)
+    envs, episodes = env.get("evaluator_env_num"), env.get("n_evaluator_episode")
+    if user.get("n_evaluator_episode") is None and isinstance(envs, int) and episodes != 0:
+        env.n_evaluator_episode = max(episodes or 0, envs)
+
+
 def settle_step_limit(env: EasyDict) -> None:
     """Hand ``env.max_episode_steps`` on to the manager, for envs that know nothing of it."""
     if env.get("max_episode_steps") is not None and env.manager.get("max_episode_steps") is None:

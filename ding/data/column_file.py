@@ -16,6 +16,7 @@ import torch
 
 from ding.data.safe_file import SafeFileError, read_tree, write_tree
 from ding.data.transition_batch import TransitionBatch
+from ding.utils.data._dataset_files import needed_key
 from ding.utils.data.dataset import ColumnDataset, DatasetFieldError, DatasetFileError
 from ding.utils.nested import iter_leaves
 from ding.utils.registry_factory import DATASET_REGISTRY
@@ -94,6 +95,7 @@ class ColumnFileDataset(ColumnDataset):
             ``env.norm_obs`` (``use_norm`` and ``offline_stats.use_offline_stats``: observations are standardised).
 
     Raises:
+        DatasetKeyError: no path is given.
         FileNotFoundError: there is no such file, or the folder is empty.
         DatasetFileError: a file is truncated, was changed, or is no columnar file.
         DatasetFieldError: files of a folder with different fields, dtypes or shapes.
@@ -101,7 +103,7 @@ class ColumnFileDataset(ColumnDataset):
     """
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
-        path = cfg["policy"]["collect"]["data_path"]
+        path = needed_key(cfg, "policy.collect.data_path")
         parts = {file: _open(file) for file in _files(path)}
         first, *others = parts
         for file in others:

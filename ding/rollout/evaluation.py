@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ding.config import ConfigValueError
 from ding.data.roles import EnvManager, EvalMode
 from ding.rollout.players import Game, Return, scalar, select
 from ding.rollout.record import ratio
@@ -137,12 +138,12 @@ class VectorEvalMonitor:
         n_episode: number of episodes.
 
     Raises:
-        AssertionError: fewer episodes than envs.
+        ConfigValueError: fewer episodes than envs (an ``AssertionError``, too).
     """
 
     def __init__(self, env_num: int, n_episode: int) -> None:
         if n_episode < env_num:
-            raise AssertionError(
+            raise ConfigValueError(
                 f"n_episode ({n_episode}) must be at least env_num ({env_num}); "
                 "lower env.evaluator_env_num or raise env.n_evaluator_episode"
             )

@@ -30,6 +30,8 @@ from ding.worker import (
     create_serial_collector,
     create_serial_evaluator,
 )
+from ding.worker.collector.base_serial_collector import SerialCollector
+from ding.worker.collector.base_serial_evaluator import SerialEvaluator
 from ding.world_model import create_world_model
 
 EnvSetting = tuple[Callable[..., Any], Sequence[Any], Sequence[Any]]
@@ -252,6 +254,7 @@ def _build(
     if model is None:
         for env in [collector_env, evaluator_env] if collects else [evaluator_env]:
             check_observations(type(policy), cfg.policy.model, env)
+    _check_targets(cfg, collector, evaluator)
     buffer = _replay_buffer(cfg, common, kept, ends) if with_buffer else None
     commander = BaseSerialCommander(
         cfg.policy.other.commander, learner, collector, evaluator, buffer, policy.command_mode if collects else None
@@ -259,6 +262,14 @@ def _build(
     trained_in = collector_env if collects else evaluator_env
     workers = (learner, collector, evaluator, buffer, commander)
     return SerialParts(cfg, policy, *workers, trained_in, evaluator_env, kept=kept)
+
+
+def _check_targets(cfg: EasyDict, collector: object, evaluator: object) -> None:
+    """Check that the workers know how much to collect, and how many episodes to evaluate, before the first env step."""
+    if isinstance(collector, SerialCollector):
+        collector.check_target()
+    if isinstance(evaluator, SerialEvaluator) and cfg.env.get("n_evaluator_episode") != 0:
+        evaluator.check_target()
 
 
 def bind_world_model(cfg: EasyDict, mode: CollectMode | EvalMode) -> None:

@@ -84,6 +84,10 @@ class BaseEnv(gymnasium.Env[Any, Any], ABC):
         return None
 
 
+UNNAMED_ENV = "ding_env_wrapper_generated"
+"""The ``type`` that a compiled config has, as in DI-engine, where its create config names no env."""
+
+
 def copy_cfg(cfg: MutableMapping[str, Any], num_key: str, **changes: Any) -> list[Any]:
     """Return ``cfg[num_key]`` deep copies of ``cfg``, without that key and with these changes.
 
@@ -107,10 +111,12 @@ def get_env_cls(cfg: Mapping[str, Any]) -> type[BaseEnv]:
     zoo.
 
     Raises:
-        EnvConfigError: ``type`` is missing.
+        EnvConfigError: ``type`` is missing, or stands for envs that only a script can make.
         KeyError: ``type`` is not registered.
     """
     name = ENV_REGISTRY.type_of(cfg, EnvConfigError)
+    if name == UNNAMED_ENV:
+        raise EnvConfigError("create_config.env is missing: it must be a dict with a `type`; or pass env_setting")
     if name not in ENV_REGISTRY:
         import_type(name)
     cls: type[BaseEnv] = ENV_REGISTRY.get(name)

@@ -65,7 +65,7 @@ from ding.utils.data._trajectories import (
     with_returns_to_go,
 )
 from ding.utils.exports import register_lazily
-from ding.utils.file_helper import read_file
+from ding.utils.file_helper import FileRefusedError, read_file
 from ding.utils.import_helper import import_module, require_extra
 from ding.utils.registry_factory import DATASET_REGISTRY, ENV_REGISTRY
 
@@ -134,6 +134,11 @@ class NaiveRLDataset(Dataset[Any]):
     Args:
         cfg: a list of transitions, the path of a file that ``naive_save`` wrote, or a compiled config that has such a
             path as ``policy.collect.data_path``.
+
+    Raises:
+        DatasetKeyError: no path is given.
+        DatasetFileError: the file is damaged, or was not written by ``naive_save``.
+        TypeError: it holds something else than a list.
     """
 
     def __init__(self, cfg: list[Any] | str | Config) -> None:
@@ -141,7 +146,10 @@ class NaiveRLDataset(Dataset[Any]):
             self._data = cfg
             return
         path = cfg if isinstance(cfg, str) else needed_key(cfg, "policy.collect.data_path")
-        data = read_file(path)
+        try:
+            data = read_file(path)
+        except FileRefusedError as error:
+            raise DatasetFileError(f"{error}; data sets of other kinds need policy.collect.data_type") from error
         if not isinstance(data, list):
             raise TypeError(f"{path} holds a {type(data).__name__}, expected a list of transitions")
         self._data = data

@@ -205,6 +205,14 @@ class SerialCollector(EnvWorker, ISerialCollector):
     def envstep(self, value: int) -> None:
         self._episodes.set_envstep(value)
 
+    def check_target(self) -> None:
+        """Check that a call of :meth:`collect` without a number knows how much to collect; here nothing is known of it.
+
+        Raises:
+            ConfigValueError: the policy does not say so, or there are more environments than episodes.
+        """
+        return
+
     # ------------------------------------------------------------------ for subclasses
 
     @abstractmethod
@@ -283,8 +291,11 @@ def target_of(given: int | None, default: int | None, name: str, multiple_of: in
     """
     target = default if given is None else given
     if target is None:
-        text = f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config"
-        raise CollectTargetError(text)
+        kind, other = ("episode", "n_episode") if name == "n_sample" else ("sample", "n_sample")
+        raise CollectTargetError(
+            f"how much to collect is unknown: pass {name}, or set policy.collect.{name} in the config "
+            f"(with create_config.collector.type={kind!r}, {other} counts instead)"
+        )
     if not isinstance(target, Integral):
         raise TypeError(f"{name} must be an int, found {target!r}")
     if target % multiple_of != 0:
@@ -296,11 +307,15 @@ def episodes_target(given: int | None, default: int | None, env_num: int) -> int
     """Apply :func:`target_of` to episodes.
 
     Raises:
-        AssertionError: There are more environments than episodes.
+        ConfigValueError: There are more environments than episodes (an ``AssertionError``, too).
     """
     n_episode = target_of(given, default, "n_episode")
     if n_episode < env_num:
-        raise AssertionError(f"n_episode must be at least env_num {env_num}, found {n_episode}")
+        name = "n_episode" if given is not None else "policy.collect.n_episode"
+        raise ConfigValueError(
+            f"{name} is {n_episode}, but env.collector_env_num is {env_num}: each env plays an episode at least; "
+            "raise the first or lower the second"
+        )
     return n_episode
 
 

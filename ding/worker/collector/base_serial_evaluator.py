@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from easydict import EasyDict
 
+from ding.config import ConfigValueError
 from ding.data.roles import EnvManager, EvalMode, StateDict, Writer
 from ding.rollout import EvaluationResult, VectorEvalMonitor, as_policies, seed_evaluation
 from ding.rollout.record import ratio, spread
@@ -169,26 +170,42 @@ class SerialEvaluator(EnvWorker, ISerialEvaluator):
             self._last_eval_iter = train_iter
         return due
 
+    def check_target(self) -> None:
+        """Check that a call of :meth:`eval` without a number knows how many episodes to play.
+
+        Raises:
+            ConfigValueError: the config does not say so, or there are more environments than episodes.
+        """
+        env, _ = self._ready()
+        VectorEvalMonitor(env.env_num, self._episodes(None))
+
     # ------------------------------------------------------------------ for subclasses
 
-    def _started(self, n_episode: int | None) -> tuple[EnvManager, list[EvalMode], VectorEvalMonitor]:
-        """Reset env manager and policies for an evaluation; return them with the evaluation's monitor."""
+    def _ready(self) -> tuple[EnvManager, Policies]:
         if self._env is None or self._policy is None:
             missing = "an env manager" if self._env is None else "a policy"
             raise RuntimeError(f"{self._instance_name}: eval needs {missing}; call reset(policy, env) first")
-        n_episode = self._cfg.get("n_episode") if n_episode is None else n_episode
+        return self._env, self._policy
+
+    def _episodes(self, given: int | None) -> int:
+        n_episode: int | None = self._cfg.get("n_episode") if given is None else given
         if n_episode is None:
-            raise AssertionError(
+            raise ConfigValueError(
                 f"{self._instance_name}: how many episodes to play is unknown: "
                 "pass n_episode, or set env.n_evaluator_episode in the config"
             )
-        monitor = VectorEvalMonitor(self._env.env_num, n_episode)
-        policies = as_policies(self._policy)
-        seed_evaluation(self._env)
-        self._env.reset()
-        for policy in policies:
-            policy.reset()
-        return self._env, policies, monitor
+        return n_episode
+
+    def _started(self, n_episode: int | None) -> tuple[EnvManager, list[EvalMode], VectorEvalMonitor]:
+        """Reset env manager and policies for an evaluation; return them with the evaluation's monitor."""
+        env, policy = self._ready()
+        monitor = VectorEvalMonitor(env.env_num, self._episodes(n_episode))
+        policies = as_policies(policy)
+        seed_evaluation(env)
+        env.reset()
+        for one in policies:
+            one.reset()
+        return env, policies, monitor
 
     def _log_episode(self, env_id: int, monitor: VectorEvalMonitor) -> None:
         assert self._log is not None

@@ -35,6 +35,10 @@ class BattleEpisodeSerialCollector(SerialCollector):
         makes_transitions = (records(policy) or hasattr(policy, "process_transition") for policy in self._policies)
         return [INF if makes else None for makes in makes_transitions]
 
+    def check_target(self) -> None:
+        """See :meth:`SerialCollector.check_target`."""
+        episodes_target(None, self._default_n_episode, self._ready().stepper.env.env_num)
+
     def collect(
         self,
         n_episode: "int | None" = None,

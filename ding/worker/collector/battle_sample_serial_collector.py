@@ -36,6 +36,10 @@ class BattleSampleSerialCollector(SerialCollector):
             length = max(attribute_of(first, "unroll_len", 1), math.ceil(n_sample / env_num))
         return [length if records(policy) else None for policy in self._policies]
 
+    def check_target(self) -> None:
+        """See :meth:`SerialCollector.check_target`."""
+        target_of(None, self._default_n_sample, "n_sample")
+
     def collect(
         self,
         n_sample: "int | None" = None,

@@ -29,6 +29,10 @@ class EpisodeSerialCollector(SerialCollector):
         self._default_n_episode = attribute_of(policy, "n_episode")
         return [INF]
 
+    def check_target(self) -> None:
+        """See :meth:`SerialCollector.check_target`."""
+        episodes_target(None, self._default_n_episode, self._ready().stepper.env.env_num)
+
     def collect(
         self,
         n_episode: "int | None" = None,

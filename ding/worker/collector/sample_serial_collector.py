@@ -44,6 +44,10 @@ class SampleSerialCollector(SerialCollector):
             return [INF]
         return [max(unroll_len, math.ceil(n_sample / env_num))]
 
+    def check_target(self) -> None:
+        """See :meth:`SerialCollector.check_target`."""
+        target_of(None, self._default_n_sample, "n_sample")
+
     def _forget(self) -> None:
         super()._forget()
         self._surplus = []

@@ -117,6 +117,10 @@ class LeagueSerialCollector(SerialCollector):
         self._default_n_episode = learning.get_attribute("n_episode")
         return [INF, INF if opponent is learning else None]
 
+    def check_target(self) -> None:
+        """See :meth:`SerialCollector.check_target`."""
+        episodes_target(None, self._default_n_episode, self._ready().stepper.env.env_num)
+
     def collect(
         self,
         n_episode: "int | None" = None,

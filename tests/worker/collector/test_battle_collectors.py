@@ -134,7 +134,7 @@ def test_episodes_are_recorded_of_both_policies(get_train_sample):
     assert [info["eval_episode_return"] for info in infos[1]] == [-2.0, -3.0, -2.0]
     # Env 0 is not started again.
     assert collector.envstep == 7
-    with pytest.raises(AssertionError, match="at least env_num 2, found 1"):
+    with pytest.raises(AssertionError, match=r"n_episode is 1, but env\.collector_env_num is 2"):
         collector.collect(1)
 
 

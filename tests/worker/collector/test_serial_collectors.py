@@ -418,7 +418,7 @@ def test_episodes_as_samples_and_reward_shaping(policy_cls) -> None:
     policy = make_policy(policy_cls, n_episode=2)
     collector = make_collector(EpisodeSerialCollector, make_env(2, 3), policy, get_train_sample=True)
     assert identify(collector.collect(), [2, 3]) == [(0, 0), (0, 1), (0, 0), (0, 1), (0, 2)]
-    with pytest.raises(AssertionError, match="at least env_num 2, found 1"):
+    with pytest.raises(AssertionError, match=r"n_episode is 1, but env\.collector_env_num is 2"):
         collector.collect(1)
 
 

@@ -136,5 +136,5 @@ def test_mistakes():
     policy, collector, _ = made()
     with pytest.raises(AssertionError, match="one policy learns in a league, found 2"):
         collector.reset_policy([policy.collect_mode] * 2)
-    with pytest.raises(AssertionError, match="at least env_num 2, found 1"):
+    with pytest.raises(AssertionError, match=r"n_episode is 1, but env\.collector_env_num is 2"):
         collector.collect(1)

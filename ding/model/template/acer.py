@@ -12,7 +12,7 @@ from ding.model.common.encoder import encode
 from ding.model.common.head import RegressionHead
 from ding.model.common.shapes import Observation, ObsShape
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, make_encoder, split_observation
-from ding.model.template.vac import RELU, actor_output, check_widths, make_actor_head, unknown_mode
+from ding.model.template.vac import RELU, actor_output, head_width, make_actor_head, unknown_mode
 from ding.utils import MODEL_REGISTRY
 
 
@@ -21,7 +21,10 @@ class ACER(nn.Module):
     """A policy over discrete actions and their values (ACER, arXiv:1611.01224), each with an encoder of its own.
 
     State: ``actor_encoder``, ``critic_encoder``, ``critic_head``, ``actor_head``; the same again as ``actor.0``,
-    ``actor.1``, ``critic.0`` and ``critic.1``. Arguments as in ``VAC``.
+    ``actor.1``, ``critic.0`` and ``critic.1``. Arguments as in ``VAC``; both heads are as wide as the features.
+
+    Raises:
+        ValueError: a head is given another width.
     """
 
     mode = ["compute_actor", "compute_critic"]
@@ -31,26 +34,24 @@ class ACER(nn.Module):
         obs_shape: ObsShape,
         action_shape: int,
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
-        actor_head_hidden_size: int = 64,
+        actor_head_hidden_size: int | None = None,
         actor_head_layer_num: int = 1,
-        critic_head_hidden_size: int = 64,
+        critic_head_hidden_size: int | None = None,
         critic_head_layer_num: int = 1,
         activation: nn.Module | None = RELU,
         norm_type: str | None = None,
     ) -> None:
         super().__init__()
-        check_widths(
-            encoder_hidden_size_list,
-            actor_head_hidden_size=actor_head_hidden_size,
-            critic_head_hidden_size=critic_head_hidden_size,
-        )
+        sizes = encoder_hidden_size_list
+        actor_width = head_width("actor_head_hidden_size", actor_head_hidden_size, sizes)
+        critic_width = head_width("critic_head_hidden_size", critic_head_hidden_size, sizes)
         self.actor_encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
         self.critic_encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
         self.critic_head = RegressionHead(
-            critic_head_hidden_size, action_shape, critic_head_layer_num, activation=activation, norm_type=norm_type
+            critic_width, action_shape, critic_head_layer_num, activation=activation, norm_type=norm_type
         )
         self.actor_head = make_actor_head(
-            "discrete", action_shape, actor_head_hidden_size, actor_head_layer_num, activation, norm_type
+            "discrete", action_shape, actor_width, actor_head_layer_num, activation, norm_type
         )
         self.actor = nn.ModuleList([self.actor_encoder, self.actor_head])
         self.critic = nn.ModuleList([self.critic_encoder, self.critic_head])

@@ -8,7 +8,7 @@ from torch import nn
 
 from ding.model.template.mavac import MAVAC
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, make_encoder
-from ding.model.template.vac import RELU, ActionShape, unknown_mode
+from ding.model.template.vac import RELU, ActionShape, head_width, unknown_mode
 from ding.torch_utils.network.rnn import RNNLayer
 from ding.utils import MODEL_REGISTRY
 from ding.utils.nested import map_together
@@ -23,6 +23,11 @@ class HAVACAgent(MAVAC):
     Arguments:
         use_lstm: put a recurrent layer between encoder and head.
         lstm_type, res_link: as in ``DRQN``. Others as in :class:`ding.model.MAVAC`.
+        actor_head_hidden_size, critic_head_hidden_size: width of the heads; with ``use_lstm`` 64 by default, else that
+            of the features, and checked to be so when given.
+
+    Raises:
+        ValueError: without ``use_lstm`` a head is not as wide as the features.
     """
 
     def __init__(
@@ -33,9 +38,9 @@ class HAVACAgent(MAVAC):
         use_lstm: bool = False,
         lstm_type: str = "gru",
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
-        actor_head_hidden_size: int = 64,
+        actor_head_hidden_size: int | None = None,
         actor_head_layer_num: int = 2,
-        critic_head_hidden_size: int = 64,
+        critic_head_hidden_size: int | None = None,
         critic_head_layer_num: int = 1,
         action_space: str = "discrete",
         activation: nn.Module | None = RELU,
@@ -44,6 +49,16 @@ class HAVACAgent(MAVAC):
         bound_type: str | None = None,
         res_link: bool = False,
     ) -> None:
+        if use_lstm:
+            # The recurrent layers lie between the features and the heads.
+            actor_head_hidden_size, critic_head_hidden_size = (
+                actor_head_hidden_size or 64,
+                critic_head_hidden_size or 64,
+            )
+        else:
+            sizes = encoder_hidden_size_list
+            actor_head_hidden_size = head_width("actor_head_hidden_size", actor_head_hidden_size, sizes)
+            critic_head_hidden_size = head_width("critic_head_hidden_size", critic_head_hidden_size, sizes)
         encoders = [
             make_encoder(shape, encoder_hidden_size_list, activation, norm_type)
             for shape in (agent_obs_shape, global_obs_shape)
@@ -137,9 +152,9 @@ class HAVAC(nn.Module):
         use_lstm: bool = False,
         lstm_type: str = "gru",
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
-        actor_head_hidden_size: int = 64,
+        actor_head_hidden_size: int | None = None,
         actor_head_layer_num: int = 2,
-        critic_head_hidden_size: int = 64,
+        critic_head_hidden_size: int | None = None,
         critic_head_layer_num: int = 1,
         action_space: str = "discrete",
         activation: nn.Module | None = RELU,

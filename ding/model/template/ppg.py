@@ -32,7 +32,7 @@ class PPG(nn.Module):
         action_space: str = "discrete",
         share_encoder: bool = True,
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
-        actor_head_hidden_size: int = 64,
+        actor_head_hidden_size: int | None = None,
         actor_head_layer_num: int = 2,
         critic_head_hidden_size: int = 64,
         critic_head_layer_num: int = 1,

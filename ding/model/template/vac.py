@@ -117,8 +117,8 @@ class VAC(nn.Module):
             action, or ``{'action_type_shape', 'action_args_shape'}`` for a hybrid one.
         action_space: ``discrete``, ``continuous`` or ``hybrid``.
         share_encoder: whether actor and critic read the same features.
-        actor_head_hidden_size, critic_head_hidden_size: width of the heads' hidden layers; the head of discrete actions
-            is as wide as the features.
+        actor_head_hidden_size, critic_head_hidden_size: width of the heads' hidden layers; that of an actor with
+            discrete actions is the width of the features, and checked to be so when given (else 64 by default).
         sigma_type, fixed_sigma_value, bound_type: of a continuous policy, see ``ReparameterizationHead``.
         encoder: a module to use in the place of the default encoder; the critic gets a copy unless it is shared.
         impala_cnn_encoder: ``IMPALAConvEncoder`` for images.
@@ -141,7 +141,7 @@ class VAC(nn.Module):
         action_space: str = "discrete",
         share_encoder: bool = True,
         encoder_hidden_size_list: Sequence[int] = DEFAULT_HIDDEN_SIZES,
-        actor_head_hidden_size: int = 64,
+        actor_head_hidden_size: int | None = None,
         actor_head_layer_num: int = 1,
         critic_head_hidden_size: int = 64,
         critic_head_layer_num: int = 1,
@@ -157,10 +157,12 @@ class VAC(nn.Module):
         self.obs_shape, self.action_shape = obs_shape, squeezed(action_shape)
         self.action_space, self.share_encoder = action_space, share_encoder
         width = encoder_hidden_size_list[-1]
-        if action_space != "continuous":
-            if encoder is None:
-                check_widths(encoder_hidden_size_list, actor_head_hidden_size=actor_head_hidden_size)
-            width = actor_head_hidden_size
+        if action_space == "continuous":
+            actor_head_hidden_size = 64 if actor_head_hidden_size is None else actor_head_hidden_size
+        else:
+            # Of an encoder that is given only the caller knows the width.
+            sizes = [actor_head_hidden_size or 64] if encoder is not None else encoder_hidden_size_list
+            width = actor_head_hidden_size = head_width("actor_head_hidden_size", actor_head_hidden_size, sizes)
 
         def make() -> nn.Module:
             if impala_cnn_encoder:
@@ -228,12 +230,20 @@ class VAC(nn.Module):
         return split_observation(x, self.actor[0], type(self).__name__)
 
 
-def check_widths(encoder_hidden_size_list: Sequence[int], **sizes: int) -> None:
-    """Raise ``ValueError`` unless the heads, given by the name of their parameter, are as wide as the features."""
+def head_width(name: str, given: int | None, encoder_hidden_size_list: Sequence[int]) -> int:
+    """Return the width of a head that reads the features: theirs.
+
+    Args:
+        name: of the parameter.
+        given: its value; ``None``: that of the features.
+
+    Raises:
+        ValueError: the value is another one.
+    """
     width = encoder_hidden_size_list[-1]
-    for name, size in sizes.items():
-        if size != width:
-            raise ValueError(
-                f"{name} must equal the last entry of encoder_hidden_size_list ({width}), which the head reads; "
-                f"got {name}={size}, encoder_hidden_size_list={list(encoder_hidden_size_list)}"
-            )
+    if given not in (None, width):
+        raise ValueError(
+            f"{name} must equal the last entry of encoder_hidden_size_list ({width}), which the head reads; "
+            f"got {name}={given}, encoder_hidden_size_list={list(encoder_hidden_size_list)}"
+        )
+    return width

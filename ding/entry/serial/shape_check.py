@@ -95,21 +95,22 @@ def check_obs_shape(
     _check_shape("policy.model.obs_shape", wanted, env.observation_space, together)
 
 
-def _check_shape(key: str, wanted: object, space: object, together: int | None) -> None:
+def _check_shape(key: str, wanted: object, space: Any, together: int | None) -> None:
     if isinstance(space, spaces.Dict):
         _check_dict(key, wanted, space, together)
-    elif isinstance(space, (spaces.Discrete, spaces.Tuple)):
-        if is_shape(wanted):
-            size = f", of {space.n} numbers" if isinstance(space, spaces.Discrete) else ""
-            raise ConfigValueError(
-                f"{key} is {wanted}, but observations of the env are {space}, and networks take arrays: begin "
-                f"env.env_wrapper with {{'type': 'flatten_obs'}}, which makes vectors{size}"
-            )
     elif isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
         shape = tuple(int(size) for size in space.shape)
         seen = shape[1:] if together is not None and shape[:1] == (together,) else shape
         if isinstance(wanted, (str, float, Mapping)) or (is_shape(wanted) and as_tuple(wanted) != seen):
             raise ConfigValueError(f"{key} is {wanted!r}, but observations of the env are {shape}")
+    elif type(space).__module__.startswith("gymnasium.spaces.") and is_shape(wanted):
+        way = "let a wrapper of your own make an array of fixed shape of them"
+        if space.is_np_flattenable:
+            size = f", of {space.n} numbers" if isinstance(space, spaces.Discrete) else ""
+            way = f"begin env.env_wrapper with {{'type': 'flatten_obs'}}, which makes vectors{size}"
+        raise ConfigValueError(
+            f"{key} is {wanted}, but observations of the env are {space}, and networks take arrays: {way}"
+        )
 
 
 def _check_dict(key: str, wanted: object, space: spaces.Dict, together: int | None) -> None:

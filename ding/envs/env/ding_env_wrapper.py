@@ -24,7 +24,7 @@ from ding.envs.env_wrappers import EvalEpisodeReturnWrapper, ObsNormWrapper
 from ding.envs.env_wrappers.video import RecordEpisodes, require_video_writer
 from ding.envs.gymnasium_types import AnyEnv
 from ding.rl_utils.normalization import Norms
-from ding.utils import ENV_REGISTRY, Configurable
+from ding.utils import ENV_REGISTRY, Configurable, one_time_warning
 
 REWARD_FLOOR = -10.0
 
@@ -266,7 +266,9 @@ class DingEnvWrapper(Configurable, BaseEnv):
         self._seed_waits = False
         if kwargs.get("seed") is not None:
             seed_spaces(env, kwargs["seed"])
-        obs, _ = env.reset(**kwargs)
+        obs, info = env.reset(**kwargs)
+        if isinstance(info, Mapping) and "action_mask" in info:
+            _warn_of_unread_mask(self.observation_space)
         self._in_episode = True
         return copied(self._read_obs(obs))
 
@@ -390,6 +392,15 @@ class DingEnvWrapper(Configurable, BaseEnv):
     def create_evaluator_env_cfg(cfg: MutableMapping[str, Any]) -> list[Any]:
         """Return one config per evaluator env, with ``is_train=False``."""
         return copy_cfg(cfg, "evaluator_env_num", is_train=False)
+
+
+def _warn_of_unread_mask(space: object) -> None:
+    """Warn that a mask in an info has no effect, unless observations bring one."""
+    if not isinstance(space, gymnasium.spaces.Dict) or "action_mask" not in space.spaces:
+        one_time_warning(
+            "the env gives info['action_mask'], which policies do not read, so they take masked actions, too: let a "
+            "wrapper put it into the observation, a dict of 'observation' and 'action_mask' (docs/howto/masks.md)"
+        )
 
 
 def _checked_steps(value: "int | bool") -> int:

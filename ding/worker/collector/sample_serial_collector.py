@@ -8,7 +8,7 @@ from ding.data import is_batched
 from ding.data.roles import Samples, StateDict, attribute_of
 from ding.data.transition_batch import joined_samples
 from ding.rollout import INF
-from ding.utils import SERIAL_COLLECTOR_REGISTRY
+from ding.utils import SERIAL_COLLECTOR_REGISTRY, one_time_warning
 from ding.worker.collector.base_serial_collector import SERIAL_CONFIG, SerialCollector, target_of
 
 
@@ -45,8 +45,17 @@ class SampleSerialCollector(SerialCollector):
         return [max(unroll_len, math.ceil(n_sample / env_num))]
 
     def check_target(self) -> None:
-        """See :meth:`SerialCollector.check_target`."""
-        target_of(None, self._default_n_sample, "n_sample")
+        """See :meth:`SerialCollector.check_target`; warn of segments that are too short for ``policy.nstep``."""
+        (policy,), env_num = self._policies, self._ready().stepper.env.env_num
+        n_sample = target_of(None, self._default_n_sample, "n_sample")
+        (length,), cfg = self._segment_lengths(env_num), attribute_of(policy, "cfg", {})
+        nstep = cfg.get("nstep", 1) if cfg.get("nstep_return", True) else 1
+        if length is not None and length < nstep:
+            one_time_warning(
+                f"policy.nstep is {nstep}, but returns have at most {length} step(s), because trajectories are cut "
+                f"there: policy.collect.n_sample={n_sample} is shared by {env_num} envs. For {nstep} steps it must be "
+                f"at least {nstep * env_num}; a larger one shortens fewer returns"
+            )
 
     def _forget(self) -> None:
         super()._forget()

@@ -56,6 +56,18 @@ def manager(obs=(4,), action=None):
             "arrays: begin env.env_wrapper with {'type': 'flatten_obs'}, which makes vectors",
         ),
         (
+            {"obs_shape": 2},
+            observing(spaces.Text(2, charset="ab")),
+            "policy.model.obs_shape is 2, but observations of the env are Text(1, 2, charset=ab), and networks take "
+            "arrays: begin env.env_wrapper with {'type': 'flatten_obs'}, which makes vectors",
+        ),
+        (
+            {"obs_shape": 2},
+            observing(spaces.Sequence(spaces.Discrete(3))),
+            "policy.model.obs_shape is 2, but observations of the env are Sequence(Discrete(3), stack=False), and "
+            "networks take arrays: let a wrapper of your own make an array of fixed shape of them",
+        ),
+        (
             {"obs_shape": 4},
             observing(spaces.MultiDiscrete([3, 3])),
             "policy.model.obs_shape is 4, but observations of the env are (2,)",

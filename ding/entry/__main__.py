@@ -1,4 +1,4 @@
-"""``python -m ding.entry``: the command ``ding`` where its script is not on the path."""
+"""``python -m ding.entry``: the command ``ding`` if its script is not on the path."""
 
 from ding.entry.cli import main
 

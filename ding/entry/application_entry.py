@@ -1,6 +1,6 @@
-"""What to do with a trained policy: evaluate it, and make data sets of what it does.
+"""Applications of a trained policy: evaluation, and data sets of its behaviour.
 
-Data sets are files without pickled code (``ding.utils.data``); DI-engine's own pickles are not read.
+Data sets are files without pickled code (``ding.utils.data``); DI-engine's own pickles are not supported.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def eval(
 ) -> float:
     """Evaluate a policy and return its mean return over ``env.n_evaluator_episode`` episodes.
 
-    The arguments, and what is raised, are those of :func:`evaluate`, which returns more numbers.
+    See :func:`evaluate` for arguments and errors; it also returns more statistics.
     """
     return evaluate(input_cfg, seed, env_setting, model, state_dict, load_path, replay_path, episodes).mean
 
@@ -60,25 +60,24 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluate a policy over ``env.n_evaluator_episode`` episodes.
 
-    The episodes are those that the evaluations of a run with this seed play.
+    The episodes equal those of the evaluations of a run with this seed.
 
     Args:
-        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: seed of everything, the envs included.
-        env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: the network; the policy's default when not given.
-        state_dict: the policy's state; read from ``load_path`` when not given.
-        load_path: checkpoint file, or an experiment folder for its best one; else ``policy.learn.learner.load_path``,
-            else ``policy.learn.learner.hook.load_ckpt_before_run`` of the config. The evaluation of a checkpoint in an
-            experiment folder is written into ``eval/<time>`` there.
-        replay_path: folder for videos of the episodes, one sub-folder per env; else ``env.replay_path`` of the config.
-        episodes: number of episodes, in place of ``env.n_evaluator_episode``; with fewer than ``env.evaluator_env_num``
-            there are as many envs as episodes.
+        input_cfg: Path of a config file, or ``(main_config, create_config)``; not modified.
+        seed: Seed of all random generators, including the envs.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``; replaces the config's env.
+        model: Network; by default the policy's own.
+        state_dict: State of the policy; by default read from ``load_path``.
+        load_path: Checkpoint file, or an experiment folder, which selects its best checkpoint; by default
+            ``policy.learn.learner.load_path`` or ``policy.learn.learner.hook.load_ckpt_before_run`` of the config. The
+            results for a checkpoint in an experiment folder are written to ``eval/<time>`` there.
+        replay_path: Folder for videos of the episodes, with one subfolder per env; by default ``env.replay_path``.
+        episodes: Number of episodes instead of ``env.n_evaluator_episode``; at most that many envs are used.
 
     Raises:
-        ConfigError: the config is wrong, or no state to evaluate is given, or its file does not exist.
-        PolicyWeightsError: the state is that of another policy or network.
-        RuntimeError: the evaluator reports no returns.
+        ConfigError: The config is invalid, no state is given, or its file does not exist.
+        PolicyWeightsError: The state belongs to another policy or network.
+        RuntimeError: The evaluator reports no returns.
     """
     if episodes is not None and env_setting is not None:
         env_setting = (*env_setting[:2], env_setting[2][:episodes])
@@ -116,22 +115,22 @@ def collect_demo_data(
     state_dict: dict[str, Any] | None = None,
     state_dict_path: str | None = None,
 ) -> None:
-    """Write a data set of training samples, as the policy collects them without epsilon-greedy exploration.
+    """Write a data set of training samples, collected by the policy without epsilon-greedy exploration.
 
-    The file has the format ``policy.collect.data_type`` (``naive`` when not given, which ``NaiveRLDataset`` reads).
+    The file has the format ``policy.collect.data_type`` (default ``naive``, read by ``NaiveRLDataset``).
 
     Args:
-        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: seed of everything, the envs included.
-        collect_count: number of samples.
-        expert_data_path: the file, usually ``expert_data.pkl``; else ``policy.collect.save_path`` of the config.
-        env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: the network; the policy's default when not given.
-        state_dict: the policy's state; read from ``state_dict_path`` when not given.
-        state_dict_path: checkpoint file.
+        input_cfg: Path of a config file, or ``(main_config, create_config)``; not modified.
+        seed: Seed of all random generators, including the envs.
+        collect_count: Number of samples.
+        expert_data_path: Path of the file, usually ``expert_data.pkl``; by default ``policy.collect.save_path``.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``; replaces the config's env.
+        model: Network; by default the policy's own.
+        state_dict: State of the policy; by default read from ``state_dict_path``.
+        state_dict_path: Checkpoint file.
 
     Raises:
-        ConfigError: the config is wrong, or there are no weights or no path of the file (an ``AssertionError``, too).
+        ConfigError: The config is invalid, or weights or the path of the file are missing (an ``AssertionError``, too).
     """
     cfg = _compiled(input_cfg, seed, env_setting, "collect_demo_data_config.py")
     path = _data_path(cfg, expert_data_path)
@@ -151,10 +150,10 @@ def collect_episodic_demo_data(
 ) -> None:
     """Write a data set of ``collect_count`` whole episodes, each a list of transitions.
 
-    ``episode_to_transitions`` makes training samples of it. Arguments and errors are those of ``collect_demo_data``.
+    ``episode_to_transitions`` converts it to training samples. See ``collect_demo_data`` for arguments and errors.
 
     Raises:
-        ConfigError: also for ``policy.collect.data_type='hdf5'``, which cannot store episodes.
+        ConfigError: Also if ``policy.collect.data_type`` is ``'hdf5'``, which cannot store episodes.
     """
     cfg = _compiled(input_cfg, seed, env_setting, "collect_demo_data_config.py")
     path = _data_path(cfg, expert_data_path)
@@ -166,18 +165,18 @@ def collect_episodic_demo_data(
 
 
 def episode_to_transitions(data_path: str, expert_data_path: str, nstep: int) -> None:
-    """Make a data set of transitions that look ``nstep`` steps ahead out of one of episodes.
+    """Convert a data set of episodes to one of ``nstep`` transitions.
 
     Args:
-        data_path: a file of ``collect_episodic_demo_data``.
-        expert_data_path: the file to write, in the format ``naive``.
-        nstep: number of rewards of each transition.
+        data_path: File of ``collect_episodic_demo_data``.
+        expert_data_path: File to write, in the format ``naive``.
+        nstep: Number of rewards per transition.
     """
     episode_to_transitions_filter(data_path, expert_data_path, nstep, -float("inf"))
 
 
 def episode_to_transitions_filter(data_path: str, expert_data_path: str, nstep: int, min_episode_return: float) -> None:
-    """``episode_to_transitions`` of the episodes whose rewards add up to at least ``min_episode_return``."""
+    """Apply ``episode_to_transitions`` to the episodes with a total reward of at least ``min_episode_return``."""
     episodes: list[list[dict[str, Any]]] = read_file(data_path)
     kept = [one for one in episodes if sum(float(step["reward"]) for step in one) >= min_episode_return]
     samples = [sample for episode in kept for sample in get_nstep_return_data(episode, nstep)]
@@ -238,7 +237,7 @@ def _save(cfg: EasyDict, data: Samples | Sequence[Samples], path: str) -> None:
 
 
 def _folder_per_env(folder: str, env_num: int) -> list[str]:
-    """Make and return ``<folder>/env0``, ...: every env numbers its episodes from 0."""
+    """Create and return ``<folder>/env0``, ...: every env numbers its episodes from 0."""
     folders = [os.path.join(folder, f"env{number}") for number in range(env_num)]
     for one in folders:
         try:

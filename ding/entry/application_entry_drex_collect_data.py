@@ -1,4 +1,4 @@
-"""``drex_collecting_data``: episodes of a clone of a demonstrator, ranked by how often it acts at random."""
+"""``drex_collecting_data``: episodes of a cloned demonstrator, ranked by their rate of random actions."""
 
 import argparse
 import os
@@ -22,20 +22,21 @@ _EVALUATIONS = 4
 
 
 def drex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[list[float]], list[Any]]:
-    """Clone a demonstrator, and play ``num_trajs_per_bin`` episodes for each noise of ``eps_list``, the largest first.
+    """Clone a demonstrator, and play ``num_trajs_per_bin`` episodes per noise level of ``eps_list``, largest first.
 
-    The demonstrator is known by its transitions, the file ``offline_data_path`` of ``collect_demo_data``; the clone
-    (``bc``) learns from them for ``bc_iterations`` train iterations, in the folder ``<exp_name>_bc``. Noise is the
-    chance of a random action, of continuous actions the deviation of what is added to them. All four keys stand in
-    section ``reward_model`` of the config. Writes the files of ``trex_collecting_data`` into the experiment folder.
+    The demonstrator is given by its transitions in ``offline_data_path``, a file of ``collect_demo_data``; the clone
+    (``bc``) is trained on them for ``bc_iterations`` train iterations in the folder ``<exp_name>_bc``. The noise level
+    is the probability of a random action, or for continuous actions the standard deviation of the added noise. All four
+    keys belong to the section ``reward_model`` of the config. The files are written to the experiment folder, as by
+    ``trex_collecting_data``.
 
     Args:
-        args: with ``cfg`` (path of a config, or a pair), ``seed`` and ``device``; read from the command line (``--cfg
-            --seed --device``) when not given.
+        args: Object with ``cfg`` (path of a config, or a pair), ``seed`` and ``device``; by default parsed from the
+            command line (``--cfg --seed --device``).
 
     Returns:
-        The noises, as texts; per noise and episode the observations ``[T, ...]``; the returns; the rewards of the
-        steps.
+        The noise levels as strings; per level and episode the observations ``[T, ...]``; the returns; the rewards of
+        the steps.
 
     Raises:
         ConfigValueError: ``reward_model.offline_data_path`` is missing, or the actions are hybrid.
@@ -62,10 +63,10 @@ def drex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[l
 
 
 def clone_config(main: EasyDict, create: EasyDict, iterations: int) -> tuple[EasyDict, EasyDict]:
-    """The config of a behaviour cloning policy for the env and the shapes of another config.
+    """Return the config of a behaviour cloning policy for the env and the shapes of another config.
 
     Raises:
-        ConfigValueError: the actions are hybrid.
+        ConfigValueError: The actions are hybrid.
     """
     model, kinds = main.policy.model, (main.policy.get("action_space"), main.policy.model.get("action_space"))
     if "hybrid" in kinds:
@@ -74,7 +75,7 @@ def clone_config(main: EasyDict, create: EasyDict, iterations: int) -> tuple[Eas
     shapes = {key: deepcopy(model[key]) for key in ("obs_shape", "action_shape")}
     if not continuous and "encoder_hidden_size_list" in model:
         shapes["encoder_hidden_size_list"] = list(model.encoder_hidden_size_list)
-    # It is cloned as well as it can be, whatever the stop value of the run that follows.
+    # Train the clone to the end, regardless of the stop value of the following run.
     clone_main = {
         "exp_name": os.path.normpath(main.get("exp_name", "default_experiment")) + "_bc",
         "env": {**deepcopy(main.env), "stop_value": int(1e10)},
@@ -92,5 +93,5 @@ def clone_config(main: EasyDict, create: EasyDict, iterations: int) -> tuple[Eas
 
 
 def drex_get_args() -> argparse.Namespace:
-    """The command line of :func:`drex_collecting_data`."""
+    """Parse the command line of :func:`drex_collecting_data`."""
     return ranked_arguments("Play a clone of a demonstrator under noise, for D-REX.")

@@ -1,4 +1,4 @@
-"""``trex_collecting_data``: episodes of several checkpoints of a policy, ranked by their age."""
+"""``trex_collecting_data``: episodes of several checkpoints of a policy, ranked by training time."""
 
 import argparse
 import os
@@ -31,17 +31,17 @@ def collect_episodic_demo_data_for_trex(
     state_dict_path: str | None = None,
     eps: float | None = None,
 ) -> list[list[dict[str, Any]]]:
-    """Return ``collect_count`` whole episodes of a policy, each a list of transitions, from one env.
+    """Return ``collect_count`` whole episodes of a policy from one env, each a list of transitions.
 
-    It acts with ``eps``, by default the epsilon ``policy.other.eps.collect`` (0.2 when not given).
+    The policy acts with ``eps``, by default ``policy.other.eps.collect`` (0.2 if missing).
 
     Args:
-        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: seed of everything, the env included.
-        rank: number of the checkpoint; the episodes of different numbers begin from different seeds.
-        env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: the network; the policy's default when not given.
-        state_dict: the policy's state; read from ``state_dict_path`` when not given.
+        input_cfg: Path of a config file, or ``(main_config, create_config)``; not modified.
+        seed: Seed of all random generators, including the env.
+        rank: Number of the checkpoint; different numbers have different episode seeds.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``; replaces the config's env.
+        model: Network; by default the policy's own.
+        state_dict: State of the policy; by default read from ``state_dict_path``.
     """
     main, create = load_input(input_cfg, commanded=True)
     main.setdefault("env", EasyDict()).collector_env_num = 1
@@ -63,13 +63,13 @@ def collect_episodic_demo_data_for_trex(
 def trex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[list[float]], list[Any]]:
     """Play one episode with each of the checkpoints ``range(checkpoint_min, checkpoint_max + 1, checkpoint_step)``.
 
-    They are ``<expert_model_path>/ckpt/iteration_<n>.pth.tar``; the four keys stand in section ``reward_model`` of the
-    config. Writes ``episodes_data.pkl``, ``learning_returns.pkl``, ``learning_rewards.pkl``, ``suboptimal_data.pkl``
-    and ``checkpoints.pkl`` into the experiment folder.
+    The checkpoints are ``<expert_model_path>/ckpt/iteration_<n>.pth.tar``; the four keys belong to the section
+    ``reward_model`` of the config. Writes ``episodes_data.pkl``, ``learning_returns.pkl``, ``learning_rewards.pkl``,
+    ``suboptimal_data.pkl`` and ``checkpoints.pkl`` to the experiment folder.
 
     Args:
-        args: with ``cfg`` (path of a config, or a pair), ``seed`` and ``device``; read from the command line (``--cfg
-            --seed --device``) when not given.
+        args: Object with ``cfg`` (path of a config, or a pair), ``seed`` and ``device``; by default parsed from the
+            command line (``--cfg --seed --device``).
 
     Returns:
         The numbers of the checkpoints; per checkpoint and episode the observations ``[T, ...]``; the returns; the
@@ -95,11 +95,11 @@ def trex_collecting_data(args: Any = None) -> tuple[list[str], list[Any], list[l
 def save_ranked_episodes(
     folder: str, played: dict[str, list[list[dict[str, Any]]]]
 ) -> tuple[list[str], list[Any], list[list[float]], list[Any]]:
-    """Write what reward models learn from, and return it.
+    """Write the training data of reward models, and return it.
 
     Args:
-        folder: where the files go.
-        played: per rank, from the worst on, its name and its episodes, each a list of transitions.
+        folder: Destination of the files.
+        played: Per rank, worst first, its name and its episodes, each a list of transitions.
 
     Returns:
         The names; per rank and episode the observations ``[T, ...]``; the returns; the rewards of the steps.
@@ -122,12 +122,12 @@ def _number(reward: Any) -> float:
 
 
 def trex_get_args() -> argparse.Namespace:
-    """The command line of :func:`trex_collecting_data`."""
+    """Parse the command line of :func:`trex_collecting_data`."""
     return ranked_arguments("Play checkpoints of a policy, for T-REX.")
 
 
 def ranked_arguments(description: str) -> argparse.Namespace:
-    """The command line of a script that plays for a reward model."""
+    """Parse the command line of a script that plays for a reward model."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--cfg", required=True, help="a config file")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,7 +1,7 @@
 """The command ``ding``.
 
-Exit codes: 0 it worked; 1 an error in code that the library calls (an env, a policy), with the lines of that code; 2 a
-wrong option or config, with what is wrong; 128 + n stopped by signal n. Nothing heavy is imported before it is needed.
+Exit codes: 0 success; 1 an error in code that the library calls (an env, a policy), shown with the lines of that code;
+2 an invalid option or config, with the reason; 128 + n stopped by signal n. Heavy modules are imported on demand.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from ding import __DESCRIPTION__, __version__
 
-# Command -> ``module:attribute``. A command lives on the floor of what it calls.
+# Command -> ``module:attribute``. A command belongs to the floor of the code that it calls.
 _COMMANDS = {
     "inspect": "ding.entry.commands.inspect:inspect_command",
     "board": "ding.entry.commands.board:board_command",
@@ -33,7 +33,7 @@ _COMMANDS = {
 
 
 class _Mistake(click.ClickException):
-    """What the user can put right; shown without a traceback."""
+    """Error that the user can correct; shown without a traceback."""
 
     exit_code = 2
 
@@ -42,7 +42,7 @@ class _Mistake(click.ClickException):
 
 
 class _Failure(click.ClickException):
-    """An error of other code: a sentence, the lines of the user's own code, and where the whole traceback is."""
+    """Error in other code: a message, the lines of the user's code, and the location of the whole traceback."""
 
     def __init__(self, sentence: str, frames: Sequence[str], log: object) -> None:
         super().__init__(sentence)
@@ -55,7 +55,7 @@ class _Failure(click.ClickException):
 
 
 class _Commands(click.Group):
-    """Imports the module of a command when it is named, and shows errors instead of tracebacks."""
+    """Imports the module of a command on demand, and shows errors instead of tracebacks."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -68,7 +68,7 @@ class _Commands(click.Group):
         return None if ctx.params.get("mode") is None else self._mode_on(cmd_name)
 
     def _mode_on(self, exp_dir: str) -> click.Command:
-        """``ding -m MODE [OPTION]... EXP_DIR [OPTION]...``: the mode with ``--load-path EXP_DIR``."""
+        """Interpret ``ding -m MODE [OPTION]... EXP_DIR [OPTION]...`` as the mode with ``--load-path EXP_DIR``."""
 
         @click.pass_context
         def run(ctx: click.Context, /, **behind: Any) -> None:
@@ -84,7 +84,7 @@ class _Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except KeyboardInterrupt:
-            # Before a run has its own handlers; click would make it exit code 1.
+            # Before a run installs its handlers; click would exit with code 1.
             ctx.exit(130)
         except Exception as error:
             from ding.entry.view import failure
@@ -97,7 +97,7 @@ class _Commands(click.Group):
 
 
 def _whole(ctx: click.Context, param: click.Parameter, value: float) -> int:
-    """A count; 1e3 and 1_000 are written for 1000, too."""
+    """Parse a count; accepts 1e3 and 1_000 for 1000, too."""
     if value < 0 or not value.is_integer():
         raise click.BadParameter(f"'{value:g}' is not a whole number of at least 0", ctx, param)
     return int(value)
@@ -261,7 +261,8 @@ def _run(
 def main() -> None:
     """Run the command line; the console script ``ding``.
 
-    Modules in the current folder are found, as with ``python -m ding``, but behind installed ones of the same name.
+    Modules in the current folder can be imported, as with ``python -m ding``, but after installed ones of the same
+    name.
     """
     if not sys.flags.safe_path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

@@ -1,6 +1,6 @@
-"""The command ``ditask``: one function in several processes, which exchange what they produce.
+"""The command ``ditask``: runs one function in several processes that exchange their results.
 
-Exit codes: as those of ``ding``, see :mod:`ding.entry.cli`.
+Exit codes are those of ``ding``, see :mod:`ding.entry.cli`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ding.utils.credentials import RUN_TOKEN_VARIABLE
 
 
 def _words(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str]:
-    """A list with commas."""
+    """Split a comma-separated list."""
     return [word.strip() for word in (value or "").split(",") if word.strip()]
 
 
@@ -65,7 +65,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> l
 @click.option("--startup-interval", default=1.0, help="Kept for scripts: processes wait for each other.", hidden=True)
 @click.option("--local_rank", default=0, help="Kept for scripts of torch.distributed.", hidden=True)
 def cli_ditask(**options: Any) -> None:
-    """Run a function in several processes, which exchange what they produce."""
+    """Run a function in several processes that exchange their results."""
     try:
         function = _function(options.pop("package"), options.pop("main"))
         run = _runner(options)
@@ -75,13 +75,13 @@ def cli_ditask(**options: Any) -> None:
 
 
 class _Mistake(click.ClickException):
-    """What the user can put right; shown as one sentence."""
+    """Error that the user can correct; shown as one sentence."""
 
     exit_code = 2
 
 
 def _runner(options: dict[str, Any]) -> Callable[..., None]:
-    """What runs a function in the processes that the options ask for."""
+    """Return a function that runs another one in the processes requested by the options."""
     for unused in ("local_rank", "startup_interval"):
         del options[unused]
     token_file, spec = options.pop("token_file"), _platform_spec(options.pop("platform_spec"))
@@ -96,7 +96,7 @@ def _runner(options: dict[str, Any]) -> Callable[..., None]:
 
 
 def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a scheduler's parser found, where several words or numbers are texts with commas, with lists."""
+    """Return the options found by a scheduler's parser, with comma-separated strings converted to lists."""
     listed = {name: words_of(options[name] or ()) for name in ("attach_to", "labels")}
     return {**options, **listed, **{name: numbers_of(options[name]) for name in ("ports", "node_ids")}}
 
@@ -115,7 +115,7 @@ def _function(package: str, main: str | None) -> Callable[..., Any]:
     """Import the function that every process runs.
 
     Raises:
-        ConfigValueError: the module has no such function.
+        ConfigValueError: The module has no such function.
     """
     folder = os.path.abspath(package)
     module_name, _, name = main.rpartition(".") if main else (os.path.basename(folder), "", "main")

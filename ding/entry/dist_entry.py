@@ -1,11 +1,11 @@
-"""The roles of a parallel run one by one, for several machines that share a folder.
+"""Roles of a parallel run started individually, for several machines with a shared folder.
 
-Every machine has the same config file. The coordinator listens at a fixed address; workers announce themselves there.
-All of them know the run's token, from a file that only its owner may read. ``docs/parallel.md`` has an example.
+All machines use the same config file. The coordinator listens at a fixed address, where the workers enrol. All of them
+share the run's token, from a file that only its owner may read. ``docs/parallel.md`` has an example.
 
 A port is taken from the argument, else from the environment (``COORDINATOR_PORT``, ``LEARNER_PORT``,
-``COLLECTOR_PORT``), else from the config. What ``dist_prepare_config`` writes is JSON: which file, which seed and which
-addresses; it can be given in the place of the config file.
+``COLLECTOR_PORT``), else from the config. ``dist_prepare_config`` writes a JSON file with the config file, seed and
+addresses, which can be passed instead of the config file.
 """
 
 import os
@@ -60,13 +60,13 @@ def dist_prepare_config(
     *,
     overrides: Sequence[str] = (),
 ) -> str:
-    """Check a config and write down where its processes will be; returns the path of that file.
+    """Check a config and write the addresses of its processes to a file; return its path.
 
     Args:
-        overrides: ``KEY=VALUE`` each, for all processes, as ``-o`` of the command line.
+        overrides: Entries ``KEY=VALUE`` for all processes, like ``-o`` of the command line.
 
     Raises:
-        ConfigError: the config is wrong.
+        ConfigError: The config is invalid.
     """
     settings = {
         "seed": seed,
@@ -95,18 +95,18 @@ def dist_launch_coordinator(
     max_env_step: int = int(1e10),
     quiet: bool = False,
 ) -> dict[str, Any] | None:
-    """Run the coordinator here until the run is over; returns the result.
+    """Run the coordinator in this process until the run ends; return the result.
 
-    Killed, it goes on with the run when it is started again: its journal lies in ``<exp_name>/run``.
+    A coordinator that was killed continues the run when restarted, from its journal in ``<exp_name>/run``.
 
     Args:
-        coordinator_port: port to listen on.
-        coordinator_host: address to listen on; one that other machines reach needs a token.
-        token_file: file with the run's token; made when it is not there. ``None``: environment ``DING_RUN_TOKEN``.
+        coordinator_port: Port to listen on.
+        coordinator_host: Address to listen on; one that other machines can reach requires a token.
+        token_file: File with the run's token, created if missing. ``None``: environment variable ``DING_RUN_TOKEN``.
 
     Raises:
-        ConfigError: the config is wrong, or another run lasts in its experiment folder.
-        RunInterrupted: a signal stopped the coordinator (a ``SystemExit``).
+        ConfigError: The config is invalid, or another run is active in its experiment folder.
+        RunInterrupted: A signal stopped the coordinator (a ``SystemExit``).
     """
     where = {"coordinator_host": coordinator_host, "coordinator_port": coordinator_port}
     with ExperimentLock() as lock:
@@ -142,7 +142,7 @@ def _coordinate(
 
 
 def _tidy(cfg: EasyDict, run_dir: str) -> None:
-    """The run is over: remove its journal, and the folders that were not asked for by name."""
+    """Remove the journal of the ended run, and the folders that were not requested by name."""
     shutil.rmtree(run_dir, ignore_errors=True)
     for key, folder in auto_folders(cfg).items():
         if os.path.abspath(section_of(cfg, "collector")[key]) == os.path.abspath(folder):
@@ -158,7 +158,7 @@ def dist_launch_learner(
     enable_total_log: bool = False,
     **options: Any,
 ) -> None:
-    """Run a learner here; see ``dist_launch_collector``."""
+    """Run a learner in this process; see ``dist_launch_collector``."""
     _launch_worker("learner", learn, filename, seed, learner_port, name, WorkerOptions(**options))
 
 
@@ -171,15 +171,15 @@ def dist_launch_collector(
     enable_total_log: bool = False,
     **options: Any,
 ) -> None:
-    """Run a collector here until the coordinator has been away for a minute, or a signal comes.
+    """Run a collector in this process until the coordinator is absent for a minute, or a signal arrives.
 
     Args:
-        collector_port: port to listen on; any free one when neither this nor the config names one.
-        name: unique in the run; ``collector0`` when not given.
-        options: see ``WorkerOptions``.
+        collector_port: Port to listen on; by default that of the config, or a free one.
+        name: Unique name in the run; default ``collector0``.
+        options: See ``WorkerOptions``.
 
     Raises:
-        ConfigError: the config is wrong, or nothing says where the coordinator is.
+        ConfigError: The config is invalid, or the address of the coordinator is unknown.
     """
     _launch_worker("collector", collect, filename, seed, collector_port, name, WorkerOptions(**options))
 
@@ -194,7 +194,7 @@ def _launch_worker(
     own: WorkerOptions,
 ) -> None:
     cfg = own.load_config(filename, seed)
-    # With platform='k8s' the operator names the workers to the coordinator: they need not announce themselves.
+    # With platform='k8s' the operator reports the workers to the coordinator: they need not enrol.
     address = {"address": None} if kind in cfg.system else coordinator_of(cfg)
     unique_name = name
     name = name or f"{kind}0"
@@ -208,7 +208,7 @@ def _launch_worker(
     section.port = port if port is not None else env_number(f"{kind.upper()}_PORT") or section.port
     cfg.system[name] = section
     if kind in cfg.system and unique_name is None:
-        # Pods are all started alike.
+        # All pods are started in the same way.
         unique_name = os.environ.get("KUBERNETES_POD_NAME") or f"{socket.gethostname()}:{section.port}"
     payload = {"cfg": cfg, "limits": {}, "unique_name": unique_name, **own.waits(address["address"])}
     with console_lines():

@@ -1,4 +1,4 @@
-"""The parallel mode as it is called: ``parallel_pipeline``, with all processes on this machine."""
+"""``parallel_pipeline``: the parallel mode with all processes on this machine."""
 
 import logging
 import os
@@ -54,37 +54,38 @@ def parallel_pipeline(
     backend: str | None = None,
     address: str | None = None,
 ) -> dict[str, Any]:
-    """Train in parallel mode until the stop value is reached, and leave nothing running.
+    """Train in parallel mode until the stop value is reached; no process outlives the call.
 
-    A process that dies is replaced: a collector gets its task again or another, a learner goes on from its last
-    checkpoint, the coordinator from its journal. Ctrl-C and SIGTERM end the run in order, a second one at once.
+    A process that dies is replaced: a collector gets its task again or a new one, a learner resumes from its last
+    checkpoint, the coordinator from its journal. Ctrl-C and SIGTERM end the run in order; a second signal ends it at
+    once.
 
     Args:
-        input_cfg: path of a config file, or ``(main_config, create_config, system_config)``; not changed.
-        seed: seeds python, numpy, torch and the envs of every process.
-        enable_total_log: show the processes' informative lines here, too; they are in ``<exp_name>/log`` anyway.
-        disable_flask_log: kept for scripts; the server writes no log of requests.
-        max_train_iter: limit of train iterations.
-        max_env_step: limit of env steps.
-        view: shows the progress; a live view on a terminal and log lines elsewhere when not given.
-        strict: a config key that is misspelt or that nobody reads is an error everywhere.
-        resume: experiment folder of a run that was stopped or killed: this one goes on in it, from its newest good
-            snapshot. The config should be the one of that run, ``<resume>/total_config.py``.
-        callbacks: called when an evaluation or train iterations are reported, and at the end; one may end the run.
-        backend: ``'flask_fs'`` (processes of this machine), ``'inproc'`` (threads of this process) or ``'ray'`` (actors
-            of a Ray cluster), in the place of ``system_config.backend``.
-        address: of the Ray cluster, ``'auto'`` for one that runs on this machine, in the place of
-            ``system_config.ray.address``; a cluster is started for this run when neither is given.
+        input_cfg: Path of a config file, or ``(main_config, create_config, system_config)``; not modified.
+        seed: Seed of Python, NumPy, torch and the envs in every process.
+        enable_total_log: Also show the processes' info lines, which are in ``<exp_name>/log`` anyway.
+        disable_flask_log: Accepted for older scripts; the server logs no requests.
+        max_train_iter: Limit of train iterations.
+        max_env_step: Limit of env steps.
+        view: Shows the progress; by default a live view on a terminal and log lines elsewhere.
+        strict: Raise an error for misspelt and unused config keys, at any level.
+        resume: Experiment folder of a stopped or killed run, which continues there from its newest good snapshot. Use
+            the config of that run, ``<resume>/total_config.py``.
+        callbacks: Called on evaluations, on train iterations and at the end; a callback may end the run.
+        backend: ``'flask_fs'`` (local processes), ``'inproc'`` (threads of this process) or ``'ray'`` (actors of a Ray
+            cluster); overrides ``system_config.backend``.
+        address: Address of the Ray cluster, ``'auto'`` for one on this machine; overrides
+            ``system_config.ray.address``. Without either a cluster is started for this run.
 
     Returns:
         The last status of the run, as in ``<exp_name>/result.json``.
 
     Raises:
-        ConfigError: the config is wrong (a port that is taken, too), or ``resume`` holds no snapshot, or a run that
-            still lasts.
-        MissingExtraError: the backend needs a package that is not installed; nothing was started.
-        RoleFailed: a process failed too often in a row; the message has its traceback.
-        RunInterrupted: a signal stopped the run (a ``SystemExit`` with code 128 + signal).
+        ConfigError: The config is invalid (including a port in use), or ``resume`` contains no snapshot or an active
+            run.
+        MissingExtraError: The backend needs a package that is not installed; nothing was started.
+        RoleFailed: A process failed too often in a row; the message contains its traceback.
+        RunInterrupted: A signal stopped the run (a ``SystemExit`` with code 128 + signal).
         TypeError: ``input_cfg`` is neither a path nor a triple.
     """
     configs = load_parallel_input(input_cfg)
@@ -92,7 +93,7 @@ def parallel_pipeline(
     view = StatusFile(make_view() if view is None else view)
     with console_lines(), ExperimentLock() as lock:
         if resume is not None:
-            # Before anything is read or written there.
+            # Before anything is read or written in the folder.
             lock.take(resume)
         snapshot = None if resume is None else _snapshot_in(resume)
         cfg = _compiled(configs, seed, strict, resume)
@@ -122,7 +123,7 @@ def _compiled(
         strict=strict,
         renew_dir=resume is None,
         free_ports=False,
-        # The config the run began with stays as it is.
+        # Keep the config with which the run started.
         save_path="total_config.py" if resume is None else "resumed_config.py",
     )
     check_env(cfg.main, strict)
@@ -140,7 +141,7 @@ def _snapshot_in(exp_dir: str | os.PathLike[str]) -> Manifest:
 
 
 def _keep_pace_with_snapshots(cfg: EasyDict) -> None:
-    """Have learners save checkpoints to go on from at least as often as snapshots are taken, of which they are part."""
+    """Make learners save their resume checkpoints, which are part of snapshots, at least as often as snapshots."""
     freq = int(cfg.main.policy.learn.get("run_state_freq") or 0)
     for name in cfg.system.coordinator.learner if freq else ():
         section = cfg.system[name]
@@ -151,8 +152,8 @@ def load_parallel_input(input_cfg: ParallelConfig) -> tuple[EasyDict, EasyDict, 
     """Return ``(main_config, create_config, system_config)``.
 
     Raises:
-        ConfigError: the file is wrong.
-        TypeError: it is neither a path nor a triple of dicts.
+        ConfigError: The file is invalid.
+        TypeError: ``input_cfg`` is neither a path nor a triple of dicts.
     """
     if isinstance(input_cfg, (str, os.PathLike)):
         import_if_own(input_cfg)
@@ -188,7 +189,7 @@ def _run(
         if not launcher.stopping and not progress.update(status):
             launcher.end()
 
-    # Before the coordinator says something, a run that goes on is where its snapshot was.
+    # Until the coordinator reports, the progress of a resumed run is that of its snapshot.
     begun = {} if snapshot is None else snapshot.notes
     cfg.resumed_at = None if snapshot is None else int(begun.get("train_iter", 0))
     start = reader.read({"env_step": begun.get("pushed_rows", 0), "train_iter": begun.get("train_iter", 0)})
@@ -210,7 +211,7 @@ def _run(
     except RoleFailed as error:
         sentence = f"stopped: {error.role} failed; see {os.path.join(exp_name, 'log')}"
         if isinstance(error.__cause__, ConfigError):
-            # It is answered as if it had been found before anything started.
+            # Handle it as if it had been detected before the start.
             raise error.__cause__ from None
         raise
     finally:
@@ -227,7 +228,7 @@ def _launch(
     show_all: bool,
     snapshot: Manifest | None,
 ) -> tuple[Outcome, Path | None]:
-    """Run the processes to their end; returns it, and the snapshot that was taken then."""
+    """Run the processes to their end; return the outcome, and the snapshot taken at the end."""
     exp_name, run_dir = cfg.main.exp_name, place.run_dir
     kept = KeptPlanes.of_run(cfg, token)
     if snapshot is not None:
@@ -256,7 +257,7 @@ def _launch(
 
 
 def _last_snapshot(exp_name: str, run_dir: Path, kept: KeptPlanes, asked: bool) -> Path | None:
-    """The snapshot of a run whose processes have all ended."""
+    """Return the final snapshot of a run whose processes have all ended."""
     try:
         return save_snapshot(exp_name, run_dir, kept, asked)
     except (OSError, JournalError) as error:

@@ -1,4 +1,4 @@
-"""Configs by the names of an env and a policy: the files of ``configs/``, or those of an installed ``dizoo``."""
+"""Configs by env and policy name, from ``configs/`` or an installed ``dizoo``."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ env_dict = {
     "cartpole": "dizoo.classic_control.cartpole.config",
     "pendulum": "dizoo.classic_control.pendulum.config",
 }
-"""Name of an env -> package of DI-engine's zoo with its configs, which is used where ``configs/`` has no file."""
+"""Name of an env -> package of DI-engine's zoo with its configs, used if ``configs/`` has no file."""
 
 policy_dict = {
     name: f"ding.policy.{name}"
@@ -23,7 +23,7 @@ policy_dict = {
 
 
 def predefined_config_path(env: str, policy: str) -> Path | None:
-    """Return ``configs/<env>/<env>_<policy>_config.py`` of the current folder or the repository, None where is none."""
+    """Return ``configs/<env>/<env>_<policy>_config.py`` of the current folder or the repository, or None."""
     for root in (Path.cwd(), Path(ding.__file__).resolve().parents[1]):
         path = root / "configs" / env / f"{env}_{policy}_config.py"
         if path.is_file():
@@ -35,8 +35,8 @@ def get_predefined_config(env: str, policy: str) -> list[EasyDict]:
     """Return ``[main_config, create_config]`` of an env and a policy, e.g. ``cartpole`` and ``dqn``.
 
     Raises:
-        KeyError: no config of this env is known.
-        SystemExit: this env has none of the policy; a line says so.
+        KeyError: No config of this env is known.
+        SystemExit: The env has no config of this policy; a message is printed.
     """
     path = predefined_config_path(env, policy)
     if path is not None:

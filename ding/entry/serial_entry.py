@@ -1,4 +1,4 @@
-"""``serial_pipeline``: one process, one loop."""
+"""``serial_pipeline``: training in one process with a single loop."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ def serial_pipeline(
 ) -> Policy:
     """Train an off-policy algorithm and return its policy.
 
-    The run ends when the mean evaluation return reaches ``env.stop_value`` or a limit is reached. It leaves the
-    experiment folder of the config: configs, ``ckpt/``, ``log/`` and ``result.json``. Ctrl-C and SIGTERM checkpoint,
-    close everything, and show how to go on.
+    The run ends when the mean evaluation return reaches ``env.stop_value`` or a limit is reached. Its experiment folder
+    contains configs, ``ckpt/``, ``log/`` and ``result.json``. Ctrl-C and SIGTERM save a checkpoint, close all workers,
+    and print how to resume.
 
     Args:
-        input_cfg: path of a config file, or ``(main_config, create_config)``; not changed.
-        seed: seeds python, numpy, torch and the envs.
-        env_setting: ``(env class, collector env configs, evaluator env configs)``, instead of the config's env.
-        model: the network; the policy's default when not given.
-        max_train_iter: limit of train iterations.
-        max_env_step: limit of env steps.
-        dynamic_seed: whether each reset of a collector env draws a new seed.
-        view: shows the progress; a live view on a terminal and log lines elsewhere when not given.
-        strict: a config key that is misspelt or that nobody reads is an error instead of a warning.
-        callbacks: called after each evaluation and each pass, and at the end; one may end the run.
+        input_cfg: Path of a config file, or ``(main_config, create_config)``; not modified.
+        seed: Seed of Python, NumPy, torch and the envs.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``; replaces the config's env.
+        model: Network; by default the policy's own.
+        max_train_iter: Limit of train iterations.
+        max_env_step: Limit of env steps.
+        dynamic_seed: Draw a new seed at each reset of a collector env.
+        view: Shows the progress; by default a live view on a terminal and log lines elsewhere.
+        strict: Raise an error instead of a warning for misspelt and unused config keys.
+        callbacks: Called after each evaluation, after each pass and at the end; a callback may end the run.
 
     Raises:
-        ConfigError: the config is wrong; see ``ding.config.errors``.
-        RunInterrupted: a signal stopped the run (a ``SystemExit`` with code 128 + signal).
+        ConfigError: The config is invalid; see ``ding.config.errors``.
+        RunInterrupted: A signal stopped the run (a ``SystemExit`` with code 128 + signal).
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, dynamic_seed,
@@ -80,11 +80,11 @@ def serial_pipeline(
 
 
 def run_pipeline(data_path: Callable[..., DataPath], arguments: RunArguments) -> Policy:
-    """Train by collecting in one process, and return the policy.
+    """Train with collection in one process, and return the policy.
 
     Args:
         data_path: ``ReplayPath``, or ``OnPolicyPath``, which has no replay buffer.
-        arguments: those of the pipeline.
+        arguments: Arguments of the pipeline.
     """
     with opened_run(arguments) as run:
         policy_cfg, with_buffer = run.cfg.policy, data_path is ReplayPath
@@ -109,11 +109,11 @@ class Run:
 
     @property
     def interruptible(self) -> Callable[[], AbstractContextManager[None]]:
-        """Makes the section that a signal may leave at any point."""
+        """Context manager for sections that a signal may interrupt at any point."""
         return self.signals.interruptible
 
     def parts(self, with_buffer: bool = True, collects: bool = True) -> AbstractContextManager[SerialParts]:
-        """Build envs, policy and workers; see ``serial_parts``."""
+        """Create envs, policy and workers; see ``serial_parts``."""
         given = self.arguments
         settings = (given.dynamic_seed, with_buffer, collects, given.strict, given.kept)
         return serial_parts(self.cfg, given.env_setting, given.model, *settings)
@@ -129,12 +129,12 @@ class Run:
         """Run the loop to its end, write ``result.json`` and return the last status.
 
         Args:
-            mode: what ``ding -m`` calls this kind of run; ``serial`` or ``serial_onpolicy`` by default.
-            options: what else its command line needs.
-            max_train_iter: limit of train iterations; that of the arguments when not given.
+            mode: Name of the pipeline for ``ding -m``; by default ``serial`` or ``serial_onpolicy``.
+            options: Additional options of its command line.
+            max_train_iter: Limit of train iterations; by default that of the arguments.
 
         Raises:
-            RunInterrupted: a signal stopped the run; a checkpoint and the line to go on with were given.
+            RunInterrupted: A signal stopped the run, after a checkpoint was saved and the resume command shown.
         """
         given = self.arguments
         callbacks = list(given.callbacks)
@@ -173,17 +173,17 @@ def opened_run(
     commanded: bool = True,
     mixes_data: bool = False,
 ) -> Iterator[Run]:
-    """Compile the config, make the experiment folder, show the run and note signals until the block ends.
+    """Compile the config, create the experiment folder, show the run and record signals within the block.
 
     Args:
-        arguments: those of the pipeline.
-        keep_folder: whether to use the experiment folder that is there, for what lies in it.
-        estimates_rewards: whether the pipeline trains on the rewards of the config's reward model.
-        commanded: whether the policy becomes its twin with command mode; a pipeline that does not collect needs none.
-        mixes_data: whether the pipeline draws rows of a data set beside its own samples.
+        arguments: Arguments of the pipeline.
+        keep_folder: Use the existing experiment folder and its contents.
+        estimates_rewards: Whether the pipeline trains on the rewards of the config's reward model.
+        commanded: Replace the policy by its variant with command mode; not needed by pipelines that do not collect.
+        mixes_data: Whether the pipeline mixes rows of a data set with its own samples.
 
     Raises:
-        ExperimentDirError: another run lasts in the folder in which this one would go on.
+        ExperimentDirError: Another run is active in the folder of the run to resume.
     """
     main, create = load_input(arguments.input_cfg, commanded)
     if "comm_learner" in create:
@@ -196,7 +196,7 @@ def opened_run(
     with console_lines(), StopSignals(view.stopping) as signals, ExperimentLock() as lock:
         new_folder = not (resumes or keep_folder)
         if not new_folder:
-            # Before anything is written there.
+            # Before anything is written in the folder.
             lock.take(str(main.get("exp_name", "")))
         cfg = compile_config(
             main,
@@ -205,7 +205,7 @@ def opened_run(
             auto=True,
             create_cfg=create,
             renew_dir=new_folder,
-            # The config the run began with stays as it is.
+            # Keep the config with which the run started.
             save_path="resumed_config.py" if resumes else "total_config.py",
             strict=arguments.strict,
         )
@@ -229,11 +229,11 @@ def load_input(input_cfg: InputConfig | None, commanded: bool = False) -> tuple[
     """Return copies of ``(main_config, create_config)``.
 
     Args:
-        input_cfg: path of a config file, or the pair; ``None``, of an expert that was not given, is an error.
-        commanded: whether the policy becomes its twin with command mode.
+        input_cfg: Path of a config file, or the pair; ``None`` (a missing expert config) is an error.
+        commanded: Replace the policy by its variant with command mode.
 
     Raises:
-        ConfigError: the file is wrong, or the pair is not one, or the create config names no policy.
+        ConfigError: The file is invalid, the pair is malformed, or the create config names no policy.
     """
     if isinstance(input_cfg, (str, os.PathLike)):
         import_if_own(input_cfg)
@@ -251,10 +251,9 @@ def load_input(input_cfg: InputConfig | None, commanded: bool = False) -> tuple[
 
 
 def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]:
-    """The part of a parallel config that one process needs to play its policy; a serial config as it is.
+    """Return the part of a parallel config that one process needs to play its policy; a serial config is unchanged.
 
-    A policy of a game of two players plays the hardest opponent of its evaluations, unless ``env.eval_opponent`` is
-    given.
+    In a two-player game the opponent is the hardest one of the evaluations, unless ``env.eval_opponent`` is set.
     """
     if "comm_learner" not in create:
         return main, create
@@ -267,7 +266,7 @@ def without_roles(main: EasyDict, create: EasyDict) -> tuple[EasyDict, EasyDict]
     create = EasyDict({name: section for name, section in create.items() if name not in parts})
     main.policy = without_workers(main.get("policy", {}))
     if "evaluator_env_num" in main.get("env", {}):
-        # A compiled config has a default here, which the parallel mode does not read.
+        # A compiled config has a default here, which the parallel mode ignores.
         main.env.n_evaluator_episode = episodes_of_evaluation(main.env)
     return main, create
 

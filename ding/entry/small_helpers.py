@@ -1,4 +1,4 @@
-"""Functions over configs, and callbacks of options, that scripts for DI-engine import from its modules."""
+"""Config functions and option callbacks that DI-engine scripts import from its modules."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _GIT = ("git", "--no-pager")
 def compile_collector_config(
     policy_cfg: Mapping[str, Any], user_cfg: Mapping[str, Any], collector_cls: type | None
 ) -> EasyDict:
-    """Return the config of a collector: its defaults, under ``policy_cfg.collect.collector``, under that of the user.
+    """Return the config of a collector: its defaults, updated by ``policy_cfg.collect.collector`` and ``user_cfg``.
 
     Args:
-        policy_cfg: config of the policy.
-        user_cfg: has ``policy.collect.collector``.
-        collector_cls: the collector; by default that of the ``type`` in the policy's section.
+        policy_cfg: Config of the policy.
+        user_cfg: Config with ``policy.collect.collector``.
+        collector_cls: Collector class; by default that of the ``type`` in the policy's section.
 
     Raises:
-        ConfigValueError: neither a class nor a type is given (an ``AssertionError``).
+        ConfigValueError: Neither a class nor a type is given (an ``AssertionError``).
     """
     section = dict(policy_cfg.get("collect", {}).get("collector", {}))
     if collector_cls is None:
@@ -44,8 +44,10 @@ def compile_collector_config(
 
 
 def save_project_state(exp_name: str) -> None:
-    """Write the state of the git repository around the working folder: the last five commits into
-    ``<exp_name>/git_log.txt``, what is not committed into ``git_diff.txt``. Without a repository nothing is written.
+    """Write the state of the git repository of the working folder to ``exp_name``.
+
+    ``git_log.txt`` contains the last five commits, ``git_diff.txt`` uncommitted changes. Without a repository nothing
+    is written.
     """
     if _git("rev-parse", "--is-inside-work-tree").strip() != "true":
         return
@@ -58,7 +60,7 @@ def save_project_state(exp_name: str) -> None:
 
 
 def _git(*words: str) -> str:
-    """What a command of git writes; nothing where it fails, or where there is no git."""
+    """Return the output of a git command; empty if it fails or git is missing."""
     try:
         done = subprocess.run([*_GIT, *words], capture_output=True, check=False)
     except OSError:
@@ -67,7 +69,7 @@ def _git(*words: str) -> str:
 
 
 def print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    """Write the version and exit, where the option is given."""
+    """Print the version and exit if the option is given."""
     if not value or ctx.resilient_parsing:
         return
     click.echo(f"ding {__version__}\n{__DESCRIPTION__}")
@@ -75,7 +77,7 @@ def print_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
 
 
 def print_registry(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Write the names of a registry, each with its file and line, and exit, where the option is given."""
+    """Print the names of a registry, each with file and line, and exit if the option is given."""
     if not value or ctx.resilient_parsing:
         return
     if value not in registries:

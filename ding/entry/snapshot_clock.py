@@ -1,4 +1,4 @@
-"""When a run saves snapshots, and whether the disk has room for one that nobody asked for."""
+"""Schedule of a run's snapshots, and checks of disk space for automatic ones."""
 
 import logging
 import shutil
@@ -9,22 +9,22 @@ from typing import Any
 
 logger = logging.getLogger("ding.entry")
 
-#: Seconds between the snapshots of a run whose config names no other time.
+#: Default interval between two snapshots in seconds.
 SNAPSHOT_EVERY_S = 600.0
-# Free space on the disk, in multiples of the size of a snapshot.
+# Required free disk space, in multiples of the size of a snapshot.
 _DISK_RESERVE = 3
-# Of a snapshot with a small buffer, for its networks.
+# Minimum size of a snapshot: its networks.
 _LEAST_FREE_BYTES = 64_000_000
 
 
 class SnapshotClock:
-    """Says when a run saves a snapshot: every ``run_state_freq`` train iterations, or where that is 0 every
-    ``run_state_every_s`` seconds, 600 by default. Either way the run ends with one. Where both are 0 it saves none.
+    """Schedules snapshots every ``run_state_freq`` train iterations, or if that is 0 every ``run_state_every_s``
+    seconds (default 600). In both cases the run also ends with a snapshot. If both are 0, no snapshots are saved.
 
     Args:
-        learn: the section ``policy.learn``.
-        clock: the time in seconds.
-        agree: returns the answer of the first process to all, where several processes train one model.
+        learn: Section ``policy.learn``.
+        clock: Returns the time in seconds.
+        agree: Broadcasts the answer of the first process, if several processes train one model.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class SnapshotClock:
 
     @property
     def counts_iterations(self) -> bool:
-        """Whether all runs of a config and a seed save snapshots at the same train iterations."""
+        """Whether all runs with the same config and seed save snapshots at the same train iterations."""
         return self._freq > 0
 
     @property
@@ -63,7 +63,7 @@ class SnapshotClock:
 
 
 def has_room(folder: Path, size: int) -> bool:
-    """Return whether the disk has room for a snapshot with ``size`` bytes of data; a line says where it has not."""
+    """Return whether the disk has room for a snapshot with ``size`` bytes of data; a lack of space is logged."""
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free >= max(_DISK_RESERVE * size, _LEAST_FREE_BYTES):
@@ -76,5 +76,5 @@ def has_room(folder: Path, size: int) -> bool:
 
 
 def gigabytes(size: int) -> str:
-    """Return a number of bytes as text."""
+    """Format a number of bytes in gigabytes."""
     return f"{size / 1e9:.2g} GB"

@@ -1,4 +1,4 @@
-"""Steps that several pipelines share."""
+"""Steps shared by several pipelines."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,15 +25,15 @@ def random_collect(
 ) -> None:
     """Fill the buffer with ``policy_cfg.random_collect_size`` samples (or episodes) before training.
 
-    The actions are random samples of ``collector_env.action_space``; with ``policy_cfg.transition_with_policy_data``
-    they are the policy's own, because its transitions need what its network puts out. The env steps count in
-    ``collector.envstep``, the samples are pushed as collected at env step 0.
+    The actions are random samples of ``collector_env.action_space``. With ``policy_cfg.transition_with_policy_data``
+    they come from the policy, because its transitions need the network's output. The env steps count towards
+    ``collector.envstep``; the samples are pushed with env step 0.
 
     Args:
         policy_cfg: ``cfg.policy`` of a compiled config.
-        policy: the policy; its collect mode is back in the collector afterwards, also after an error.
-        collector, collector_env, commander, replay_buffer: the workers.
-        postprocess_data_fn: applied to the samples before they are pushed.
+        policy: Policy; its collect mode is restored in the collector afterwards, also after an error.
+        collector, collector_env, commander, replay_buffer: Workers of the run.
+        postprocess_data_fn: Applied to the samples before they are pushed.
 
     Raises:
         ConfigValueError: ``random_collect_size`` is not positive (an ``AssertionError``, too).
@@ -72,14 +72,13 @@ def mark_warm_up(ori_data: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class AccMetric(IMetric):
-    """Accuracy of DI-engine's supervised example: the rows whose logits sum up to the label.
+    """Accuracy of DI-engine's supervised example: the fraction of rows whose logits sum up to the label.
 
-    It is for outputs with one number per row. For logits of classes write a metric of your own that compares their
-    ``argmax``.
+    For outputs with one number per row. For class logits, write a custom metric that compares their ``argmax``.
     """
 
     def eval(self, inputs: dict[str, torch.Tensor], label: torch.Tensor) -> dict[str, float]:
-        """Return ``{'Acc': share of rows}``; ``inputs['logit']`` is ``[B, N]``, ``label`` ``[B]``."""
+        """Return ``{'Acc': fraction of rows}``; ``inputs['logit']`` is ``[B, N]``, ``label`` ``[B]``."""
         return {"Acc": (inputs["logit"].sum(dim=1) == label).float().mean().item()}
 
     def reduce_mean(self, inputs: list[dict[str, float]]) -> dict[str, float]:
@@ -87,6 +86,6 @@ class AccMetric(IMetric):
         return {"Acc": sum(one["Acc"] for one in inputs) / len(inputs)}
 
     def gt(self, metric1: dict[str, float], metric2: dict[str, float] | float | None) -> bool:
-        """Return whether ``metric1`` is above ``metric2``, a metric or a number; True where that is None."""
+        """Return whether ``metric1`` exceeds ``metric2``, a metric or a number; True if that is None."""
         limit = metric2["Acc"] if isinstance(metric2, dict) else metric2
         return limit is None or metric1["Acc"] > limit

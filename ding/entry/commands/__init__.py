@@ -1,5 +1,5 @@
-"""The commands of ``ding``, one module each, and its modes (``modes``); ``ding.entry.cli`` imports a module
-when its command runs.
+"""Commands of ``ding``, one module each, and its modes (``modes``); ``ding.entry.cli`` imports the module of a command
+on demand.
 
-Those that make agents are in :mod:`ding.bonus.commands`, one floor above: this package imports nothing of it.
+Commands that create agents are in :mod:`ding.bonus.commands`, one floor above; this package imports nothing from there.
 """

@@ -17,7 +17,7 @@ import click
 @click.option("--browser/--no-browser", default=True, help="Open the page in the browser.")
 @click.option("--tensorboard", is_flag=True, help="Open TensorBoard on the folder instead.")
 def board_command(folders: tuple[Path, ...], host: str, port: int, browser: bool, tensorboard: bool) -> None:
-    """Show all runs below DIR (default: here) on a local web page: curves, configs, logs, and those that run now."""
+    """Show all runs below DIR (default: here) on a local web page: curves, configs, logs and active runs."""
     board(folders or (Path(),), host, port, browser, tensorboard, click.echo)
 
 
@@ -27,16 +27,16 @@ def board(
     """Serve the board until Ctrl-C or SIGTERM.
 
     Args:
-        folders: where runs are looked for.
-        host: address to listen on.
-        port: port; 0 for a free one.
-        browser: whether to open the page in the user's browser.
-        tensorboard: whether to run TensorBoard on the first folder instead.
-        echo: writes a line for the user.
+        folders: Folders that contain runs.
+        host: Address to listen on.
+        port: Port; 0 for a free one.
+        browser: Open the page in the user's browser.
+        tensorboard: Run TensorBoard on the first folder instead.
+        echo: Prints a line for the user.
 
     Raises:
-        ConfigValueError: the address or the port cannot be had; or ``--tensorboard`` with several folders.
-        MissingExtraError: ``--tensorboard``, and TensorBoard is not installed.
+        ConfigValueError: The address or the port is unavailable, or ``--tensorboard`` is used with several folders.
+        MissingExtraError: TensorBoard is not installed (with ``--tensorboard``).
     """
     from ding.config import ConfigValueError
     from ding.entry.board.server import serve_board

@@ -22,17 +22,17 @@ def compare_command(
     tag: str | None,
     as_json: bool,
 ) -> None:
-    """Compare experiments of several seeds: interquartile means, intervals, probabilities of improvement.
+    """Compare experiments over several seeds: interquartile means, intervals, probabilities of improvement.
 
     \b
     ding compare runs/sac runs/td3
     ding compare 'runs/sac_seed*' 'runs/td3_*' --output sac_td3.png
 
-    EXP is an experiment folder, a folder that holds several, or a pattern in quotes, all runs of which are one
-    experiment. Runs in folders that differ in their seed only are one experiment, too.
+    EXP is an experiment folder, a folder that contains several, or a quoted pattern whose runs form one experiment.
+    Runs in folders that differ only in their seed also form one experiment.
 
-    Interquartile means and bootstrap intervals of 95 % as Agarwal et al. 2021 (arXiv:2108.13264). Returns are compared
-    at the end of the shortest run that is not solved; solved runs keep their last return. Nothing of a run is executed.
+    Interquartile means and 95 % bootstrap intervals follow Agarwal et al. 2021 (arXiv:2108.13264). Returns are compared
+    at the end of the shortest unsolved run; solved runs keep their last return. No code of a run is executed.
     """
     from ding.entry.view.compare import compare
     from ding.entry.view.plot import check_picture, draw_curves

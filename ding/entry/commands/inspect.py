@@ -10,10 +10,10 @@ import click
 @click.option("-c", "--config", metavar="FILE", help="Also report whether the policy of this config loads it.")
 @click.pass_context
 def inspect_command(ctx: click.Context, checkpoint: str, config: str | None) -> None:
-    """Show what a checkpoint of this package or of DI-engine holds: tensors, optimizers, counters.
+    """Show the contents of a checkpoint of this package or of DI-engine: tensors, optimizers, counters.
 
-    CHECKPOINT is a file or a folder; an experiment folder stands for its best checkpoint. Nothing is unpickled but
-    tensors, numbers, texts and containers. With -c the exit code is 1 when the checkpoint does not fit.
+    CHECKPOINT is a file or a folder; an experiment folder selects its best checkpoint. Only tensors, numbers, strings
+    and containers are unpickled. With -c the exit code is 1 if the checkpoint does not fit.
     """
     from ding.config import ConfigValueError
     from ding.entry.view.contents import contents, fit

@@ -1,4 +1,4 @@
-"""What the modes of the command line (``ding -m``) do."""
+"""Implementation of the modes of the command line (``ding -m``)."""
 
 import contextlib
 import importlib
@@ -22,7 +22,7 @@ from ding.utils.checkpoint import is_checkpoint_folder
 
 # Options of the pipelines.
 _LIMITS = "max_train_iter=train_iter max_env_step=env_step strict"
-# What each mode that trains in one process calls, with which options.
+# Pipeline and options of each mode that trains in one process.
 _PIPELINES = {
     "serial": ("serial_pipeline", _LIMITS),
     "serial_onpolicy": ("serial_pipeline_onpolicy", _LIMITS),
@@ -44,14 +44,14 @@ _PIPELINES = {
     "serial_reward_model": ("serial_pipeline_reward_model_offpolicy", _LIMITS),
     "serial_reward_model_onpolicy": ("serial_pipeline_reward_model_onpolicy", _LIMITS),
 }
-# Those that learn from an expert, whose config is one more argument.
+# Modes that learn from an expert, whose config is an additional argument.
 _EXPERT_PIPELINES = {f"serial_{name}": f"serial_pipeline_{name}" for name in ("bco", "dqfd", "r2d3", "sqil", "gail")}
 # Packages whose classes register themselves.
 _REGISTERING = (
     *("ding.data", "ding.envs", "ding.framework.message_queue", "ding.league", "ding.model", "ding.policy"),
     *("ding.reward_model", "ding.utils.data", "ding.worker"),
 )
-# What each module of -m dist runs, with which options (under the name of the parameter, where that is another).
+# Function and options of each module of -m dist (with the parameter's name if it differs).
 _COORDINATOR = "coordinator_host coordinator_port token_file"
 _WORKER = f"name=module_name {_COORDINATOR}"
 _DIST = {
@@ -84,7 +84,7 @@ def run_mode(mode: str, options: Options) -> None:
     """Run one mode to its end.
 
     Raises:
-        ConfigError: the mode is unknown or not built, or the config or an option is wrong.
+        ConfigError: The mode is unknown or not built, or the config or an option is invalid.
     """
     modes = {
         **dict.fromkeys(_PIPELINES, _serial),
@@ -174,7 +174,7 @@ def _replicas(options: Options) -> None:
 
 
 def _picked(options: Options, names: str) -> dict[str, Any]:
-    """Return the options of these names, each as ``name`` or ``parameter=name``."""
+    """Return the options with these names, each as ``name`` or ``parameter=name``."""
     pairs = [name.rpartition("=") for name in names.split()]
     return {parameter or name: getattr(options, name) for parameter, _, name in pairs}
 
@@ -208,21 +208,21 @@ def _collect_demo_data(options: Options) -> None:
 
 
 def _network(options: Options, main: Mapping[str, Any]) -> dict[str, Any]:
-    """The argument ``model`` for a run in whose experiment folder a network of the user's is recorded; else none."""
+    """Return the argument ``model`` if the run's experiment folder records a user-defined network, else nothing."""
     experiment = None if options.load_path is None else _experiment_folder(Path(options.load_path))
     model = None if experiment is None else build_network(experiment, main.get("policy", {}).get("model", {}))
     return {} if model is None else {"model": model}
 
 
 def _load_alone(input_cfg: Any) -> tuple[EasyDict, EasyDict]:
-    """The configs of a run, of which one process plays the policy."""
+    """Return the configs of a run for playing the policy in one process."""
     from ding.entry.serial_entry import load_input, without_roles
 
     return without_roles(*load_input(input_cfg))
 
 
 def _config_path(options: Options) -> tuple[Path, bool]:
-    """The config file, and whether a run left it in its experiment folder."""
+    """Return the config file, and whether a run saved it in its experiment folder."""
     if options.config is not None:
         return Path(options.config), False
     if options.load_path is not None:
@@ -242,22 +242,21 @@ def _config_path(options: Options) -> tuple[Path, bool]:
 
 
 def _option(options: Options) -> str:
-    """The option that names where the run goes on from."""
+    """Return the option that names the point to resume from."""
     return "--load-path" if options.resume is None else "--resume"
 
 
 def _experiment_folder(path: Path) -> Path | None:
-    """The experiment folder that ``path`` is, or in which the checkpoint ``path`` lies."""
+    """Return the experiment folder ``path``, or that of the checkpoint ``path``."""
     return path if path.is_dir() and not is_checkpoint_folder(path) else experiment_of(path)
 
 
 def _runs(
     options: Options, load: Callable[[Any], tuple[EasyDict, ...]], resume: bool = True
 ) -> Iterator[tuple[int, tuple[EasyDict, ...]]]:
-    """Yield each seed with the configs of its run, which ``load`` reads, once.
+    """Yield each seed with the configs of its run, which ``load`` reads once.
 
-    The seeds are those asked for; else the one in the config, which a saved config has; else 0. Several seeds have
-    their runs in ``EXP/seed<k>``.
+    The seeds are the requested ones; by default that of a saved config, else 0. Several seeds run in ``EXP/seed<k>``.
     """
     path, of_run = _config_path(options)
     names = _CONFIG_NAMES if options.mode == "parallel" else _CONFIG_NAMES[:2]
@@ -274,7 +273,7 @@ def _runs(
 
 
 def _resume(main: EasyDict, options: Options) -> None:
-    """Make a run go on from a checkpoint, in the experiment folder that the checkpoint lies in."""
+    """Make a run resume from a checkpoint, in the checkpoint's experiment folder."""
     checkpoint = _checkpoint_file(Path(str(options.load_path)), _option(options))
     learn = main.setdefault("policy", EasyDict()).setdefault("learn", EasyDict())
     learn.resume_training = True
@@ -284,8 +283,8 @@ def _resume(main: EasyDict, options: Options) -> None:
 
 
 def _checkpoint_file(path: Path, option: str) -> Path:
-    """The checkpoint that ``path`` is, or the newest snapshot in the experiment folder ``path``; where it has none, the
-    checkpoint of the most train iterations.
+    """Return the checkpoint ``path``, or the newest snapshot in the experiment folder ``path``; without snapshots, the
+    checkpoint with the most train iterations.
     """
     if path.is_file():
         return path
@@ -303,7 +302,7 @@ def registry_text(name: str) -> str:
     """Return the aliases of a registry, one per line: ``alias file#line``.
 
     Raises:
-        ConfigValueError: there is no such registry.
+        ConfigValueError: The registry does not exist.
     """
     if name not in registries:
         raise ConfigValueError(f"-q {name}: there is no such registry.{did_you_mean(name, registries)}")
@@ -311,7 +310,7 @@ def registry_text(name: str) -> str:
         importlib.import_module(package)
     registry = registries[name]
     for alias in list(registry):
-        # The class of a lazy entry registers itself, in its own line; one of an extra may be missing.
+        # The class of a lazy entry registers itself, in its own line; the extra may be missing.
         with contextlib.suppress(ImportError):
             registry.get(alias)
     details = registry.query_details()

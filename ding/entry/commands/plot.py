@@ -8,9 +8,9 @@ import click
 @click.option("-o", "--out", metavar="PNG", default="learning_curve.png", show_default=True, help="The file.")
 @click.option("--tag", default="evaluator_step/reward_mean", show_default=True, help="The scalar to draw.")
 def plot_command(exp_dir: tuple[str, ...], out: str, tag: str) -> None:
-    """Draw learning curves: interquartile mean and interval of 95 % over the runs (seeds) of each experiment.
+    """Plot learning curves: interquartile mean and 95 % interval over the runs (seeds) of each experiment.
 
-    EXP_DIR is an experiment folder, or a folder that holds several.
+    EXP_DIR is an experiment folder, or a folder that contains several.
     """
     from ding.entry.view.plot import plot
 

@@ -7,20 +7,20 @@ import click
 @click.argument("exp_dir")
 @click.option("--collectors", type=click.IntRange(1, 10_000), required=True, help="How many there are to be.")
 def scale_command(exp_dir: str, collectors: int) -> None:
-    """Have the parallel run in EXP_DIR go on with more or fewer collectors.
+    """Change the number of collectors of the active parallel run in EXP_DIR.
 
-    New ones are started; the newest leave, and their tasks go to others. ``ding status EXP_DIR`` shows who is there. In
-    a run of ``-m dist`` start or stop them yourself, too.
+    Additional collectors are started; surplus ones leave, the newest first, and their tasks go to others. ``ding status
+    EXP_DIR`` lists the collectors. In a run of ``-m dist``, start or stop them yourself, too.
     """
     before = scale_run(exp_dir, collectors)["before"]
     click.echo(f"{exp_dir}: {collectors} collectors from now on, {before} before")
 
 
 def scale_run(exp_dir: str, collectors: int) -> dict[str, int]:
-    """Have the parallel run in ``exp_dir`` work with so many collectors; returns ``{'before', 'collectors'}``.
+    """Set the number of collectors of the active parallel run in ``exp_dir``; return ``{'before', 'collectors'}``.
 
     Raises:
-        ConfigValueError: no run lasts there, or it does not answer.
+        ConfigValueError: No run is active there, or it does not answer.
     """
     from ding.entry.view.access_file import ask_run
     from ding.interaction import request_scale

@@ -26,14 +26,14 @@ def sweep_command(
     out: str | None,
     no_prune: bool,
 ) -> None:
-    """Try values of keys of the file CONFIG, and show which gave the best return.
+    """Try values for keys of the file CONFIG, and show which gave the best return.
 
     \b
     ding sweep CONFIG --param policy.learn.learning_rate=log:1e-4:1e-2 --trials 20 --jobs 2
     --param KEY=LOW:HIGH, KEY=log:LOW:HIGH (evenly in the logarithm), KEY=A,B,C
 
-    A trial whose evaluations are below the median of those before it ends early. The same command goes on with a study
-    that was stopped.
+    A trial whose evaluations are below the median of earlier trials ends early. Repeat the command to resume a stopped
+    study.
     """
     from ding.entry.sweep import Sweep, parse_parameter, plot_trials, table
     from ding.entry.view.views import console_lines

@@ -1,6 +1,5 @@
-"""The pipelines of the serial mode by what they learn from, beside ``ding.entry.serial_entry.serial_pipeline``.
+"""Pipelines of the serial mode other than ``ding.entry.serial_entry.serial_pipeline``, by their source of data.
 
-Scripts import them from ``ding.entry``, or by the names of DI-engine's modules, such as
-``ding.entry.serial_entry_bc``: ``ding.utils.original_names`` leads here from those names, for type checkers a stub of
-one line.
+Import them from ``ding.entry``, or from DI-engine's module names, such as ``ding.entry.serial_entry_bc``:
+``ding.utils.original_names`` redirects these, and one-line stubs serve type checkers.
 """

@@ -1,4 +1,4 @@
-"""Pipelines that clone behaviour: from a data set with actions, or from observations of an expert."""
+"""Pipelines of behaviour cloning: from a data set with actions, or from observations of an expert."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ding.world_model import InverseDynamicsModel
 logger = logging.getLogger("ding.entry")
 
 _TRAIN_SHARE = 0.9
-# Rows of the validation set that go through the network at a time.
+# Number of rows per forward pass on the validation set.
 _CHUNK_ROWS = 4096
 _EXPERT_EPISODES = 100
 
@@ -52,26 +52,25 @@ def serial_pipeline_bc(
     strict: bool = False,
     callbacks: Sequence[RunCallback] = (),
 ) -> tuple[Policy, bool]:
-    """Train a policy to choose the actions of a data set, and return it with whether the run came to its end.
+    """Train a policy to imitate the actions of a data set; return it and whether the run was completed.
 
-    The data set has the type ``policy.collect.data_type`` (``naive`` when not given) and needs ``obs`` and ``action``,
-    as ``collect_demo_data`` writes them. Its first nine tenths are trained on, in another order in each of the
-    ``policy.learn.train_epoch`` epochs; on the rest the policy is validated before each epoch. The env is there for
-    evaluations only.
+    The data set has the type ``policy.collect.data_type`` (default ``naive``) and needs ``obs`` and ``action``, as
+    written by ``collect_demo_data``. Its first nine tenths are used for training, reshuffled in each of the
+    ``policy.learn.train_epoch`` epochs; the policy is validated on the rest before each epoch. The env is used only for
+    evaluations.
 
-    Other arguments, what a run leaves behind, and how it ends are those of
-    ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for other arguments, output files and the end of a run.
 
     Args:
-        data_path: the data set; else ``policy.collect.data_path`` of the config.
-        max_iter: limit of train iterations.
+        data_path: Data set; by default ``policy.collect.data_path`` of the config.
+        max_iter: Limit of train iterations.
 
     Returns:
         The policy, and whether ``env.stop_value`` or ``max_iter`` was reached.
 
     Raises:
-        ConfigError: the config is wrong, or names no data set.
-        DatasetError: the data set is broken, or does not fit ``policy.model``.
+        ConfigError: The config is invalid, or names no data set.
+        DatasetError: The data set is broken, or does not match ``policy.model``.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_iter, view=view, strict=strict, callbacks=callbacks
@@ -96,7 +95,7 @@ def num_epochs(cfg: EasyDict) -> int:
     """Return ``policy.learn.train_epoch``.
 
     Raises:
-        ConfigValueError: it is no positive number.
+        ConfigValueError: The value is not a positive number.
     """
     epochs = cfg.policy.learn.get("train_epoch")
     if not isinstance(epochs, (int, float)) or epochs <= 0:
@@ -105,11 +104,11 @@ def num_epochs(cfg: EasyDict) -> int:
 
 
 class CloningPath(DataPath):
-    """Draws from a data set, and validates on another one before each epoch.
+    """Samples from a data set, and validates on another one before each epoch.
 
     Args:
-        parts: the workers; no collector is needed.
-        training, validation: with ``obs`` and ``action``, and ``rows_at``.
+        parts: Workers of the run; no collector is needed.
+        training, validation: Data sets with ``obs`` and ``action``, and ``rows_at``.
     """
 
     def __init__(self, parts: SerialParts, training: ColumnDataset | _Part, validation: ColumnDataset | _Part) -> None:
@@ -141,7 +140,7 @@ class CloningPath(DataPath):
             self._scheduler.step()
 
     def _validate(self, train_iter: int) -> None:
-        """Log how well the policy chooses the actions of the validation set."""
+        """Log the accuracy of the policy on the validation set."""
         values, continuous = [], self._parts.cfg.policy.get("continuous", False)
         for start in range(0, len(self._validation), _CHUNK_ROWS):
             rows = self._validation.rows_at(np.arange(start, min(start + _CHUNK_ROWS, len(self._validation))))
@@ -158,7 +157,7 @@ class CloningPath(DataPath):
 
 
 class _Part(Dataset[Any]):
-    """The rows of a data set from one position to another."""
+    """Contiguous part of a data set."""
 
     def __init__(self, dataset: Any, start: int, stop: int) -> None:
         self._dataset, self._start, self._count = dataset, start, stop - start
@@ -167,22 +166,22 @@ class _Part(Dataset[Any]):
         return self._count
 
     def rows_at(self, places: np.ndarray) -> dict[str, Any]:
-        """The rows at these positions as columns."""
+        """Return the rows at these positions as columns."""
         entries: dict[str, Any] = self._dataset.rows_at(places + self._start)
         return entries
 
 
 def _split(dataset: Any) -> tuple[_Part, _Part]:
-    """Return the rows to train on, and those to validate on."""
+    """Return the training rows and the validation rows."""
     count = int(len(dataset) * _TRAIN_SHARE)
     return _Part(dataset, 0, count), _Part(dataset, count, len(dataset))
 
 
 def _data_set(cfg: EasyDict, data_path: str | None) -> Dataset[Any]:
-    """The data set, with ``rows_at``.
+    """Open the data set, with ``rows_at``.
 
     Raises:
-        ConfigValueError: there is no path.
+        ConfigValueError: There is no path.
     """
     collect = cfg.policy.collect
     path = data_path or collect.get("data_path")
@@ -193,7 +192,7 @@ def _data_set(cfg: EasyDict, data_path: str | None) -> Dataset[Any]:
     dataset = create_dataset(cfg)
     if hasattr(dataset, "rows_at"):
         return dataset
-    # Transitions, one after the other.
+    # Transitions in sequence.
     columns = TransitionBatch.from_rows([{"obs": one["obs"], "action": one["action"]} for one in dataset[:]]).columns
     return BCODataset({name: np.asarray(column) for name, column in dotted(columns, "/").items()})
 
@@ -202,23 +201,23 @@ def _data_set(cfg: EasyDict, data_path: str | None) -> Dataset[Any]:
 def serial_pipeline_bco(arguments: RunArguments) -> Policy:
     """Train behaviour cloning from the observations of an expert, and return the policy.
 
-    In each pass the agent plays ``policy.collect.n_episode`` episodes (after the first pass the share ``bco.alpha`` of
-    them), from which a model of the actions between two observations learns. It says what the expert may have done, and
-    the policy clones that for ``policy.learn.train_epoch`` epochs. The agent needs an episode collector.
+    In each pass the agent plays ``policy.collect.n_episode`` episodes (after the first pass a fraction ``bco.alpha`` of
+    them), which train an inverse dynamics model: the action between two observations. The model labels the expert's
+    observations with actions, which the policy clones for ``policy.learn.train_epoch`` epochs. An episode collector is
+    required.
 
-    The observations are those of 100 episodes that the expert with the checkpoint ``policy.collect.model_path`` plays,
-    or without one the episodes in the file ``policy.collect.data_path``, as ``collect_episodic_demo_data`` writes it.
-    Its actions are used for the log alone.
+    The observations are those of 100 episodes played by the expert with the checkpoint ``policy.collect.model_path``,
+    or without one the episodes in ``policy.collect.data_path``, as written by ``collect_episodic_demo_data``. The
+    expert's actions are used only in the log.
 
-    Other arguments, what a run leaves behind, and how it ends are those of
-    ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for other arguments, output files and the end of a run.
 
     Args:
-        expert_cfg: path of the expert's config, or its pair of configs; not changed. Its envs are those of the agent.
-        expert_model: the expert's network; the policy's default when not given.
+        expert_cfg: Path of the expert's config, or its pair of configs; not modified. Its envs are those of the agent.
+        expert_model: Network of the expert; by default the policy's own.
 
     Raises:
-        ConfigError: a config is wrong, or there is neither a checkpoint nor a data set.
+        ConfigError: A config is invalid, or there is neither a checkpoint nor a data set.
     """
     with opened_run(arguments) as run:
         cfg = run.cfg
@@ -243,12 +242,12 @@ def _expert_episodes(cfg: EasyDict, expert: EasyDict, arguments: RunArguments) -
 
 
 class ObservationCloningPath(DataPath):
-    """Plays, learns what lies between two observations, and draws what the expert may have done.
+    """Plays episodes, trains the inverse dynamics model, and samples the expert's inferred actions.
 
     Args:
-        parts: the workers, with an episode collector.
-        interruptible: makes the section that a signal may leave at any point.
-        expert: the expert's steps, see ``load_expertdata``.
+        parts: Workers of the run, with an episode collector.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        expert: Steps of the expert, see ``load_expertdata``.
     """
 
     def __init__(
@@ -271,7 +270,7 @@ class ObservationCloningPath(DataPath):
         parts.saved["cloning"] = self
 
     def state_dict(self) -> StateDict:
-        """The model of the actions, the expert's steps, and the epochs, by which the learning rate goes."""
+        """Return the inverse dynamics model, the expert's steps, and the epoch count of the learning rate schedule."""
         return {
             "model": self._between.state_dict(),
             "share": self._share,
@@ -280,7 +279,7 @@ class ObservationCloningPath(DataPath):
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         self._between.load_state_dict(state["model"])
         self._share = state["share"]
         for _ in range(state["num_epochs"]):
@@ -315,7 +314,7 @@ class ObservationCloningPath(DataPath):
             self._scheduler.step()
 
     def _learn(self, steps: BCODataset) -> None:
-        """Learn the actions between the agent's observations."""
+        """Train the model of the actions between the agent's observations."""
         cfg, order = self._cfg, np.random.permutation(len(steps))
         for start in range(0, len(order), cfg.idm_batch_size):
             rows = steps.rows_at(order[start : start + cfg.idm_batch_size])
@@ -324,8 +323,8 @@ class ObservationCloningPath(DataPath):
 
 
 def load_expertdata(data: Sequence[Samples]) -> BCODataset:
-    """The steps of episodes: ``obs`` ``[N, 2 * obs]``, each observation and the next one; ``action``; ``episode_id``
-    ``[N]``.
+    """Return the steps of episodes: ``obs`` ``[N, 2 * obs]``, each observation with the next one; ``action``;
+    ``episode_id`` ``[N]``.
     """
     batches = [TransitionBatch.of(one) for one in data]
     columns = TransitionBatch.concat(batches).columns

@@ -1,4 +1,4 @@
-"""Learning online with a data set beside one's own samples."""
+"""Online learning with a data set in addition to the agent's own samples."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _SHARE = 0.5
 
 
 class FinetunePath(ReplayPath):
-    """Draws batches of a data set alone for the first train iterations. Then it collects into a replay buffer, and each
-    batch holds samples of the buffer, and behind them rows of the data set.
+    """Samples batches only from a data set for the first train iterations; then collects into a replay buffer, and
+    combines samples of the buffer, followed by rows of the data set, in each batch.
 
-    Which rows a batch gets follows from the seed and ``learner.train_iter`` alone.
+    The rows of a batch depend only on the seed and ``learner.train_iter``.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        dataset: see :class:`~ding.entry.serial.offline_path.DrawnRows`, also for errors.
-        fields: what the policy learns from.
-        alone: train iterations from the data set alone.
-        share: of a batch, that is rows of the data set.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        dataset: See :class:`~ding.entry.serial.offline_path.DrawnRows`, also for errors.
+        fields: Fields that the policy learns from.
+        alone: Number of train iterations from the data set alone.
+        share: Fraction of rows of the data set in a batch.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FinetunePath(ReplayPath):
         ranks = get_world_size() if parts.cfg.policy.get("multi_gpu", False) else 1
         self._rows = DrawnRows(dataset, parts.cfg.seed, num_rows * ranks, whole=True) if num_rows else None
         self._began = False
-        #: Batches of the pass that were drawn, but not learned from.
+        #: Batches of the pass that were sampled but not used for training.
         self._ahead = 0
 
     def prepare(self) -> None:
@@ -97,7 +97,7 @@ class FinetunePath(ReplayPath):
 
 
 def _mixed(own: Samples, rows: Samples, fields: Sequence[str]) -> TransitionBatch:
-    """The samples and behind them the rows, with these fields alone, in the form of the samples."""
+    """Concatenate samples and rows, restricted to these fields, in the form of the samples."""
     parts = [TransitionBatch.of(part).columns for part in (own, rows)]
     columns = {name: map_together(_joined, *(part[name] for part in parts)) for name in fields}
     return TransitionBatch.unchecked(columns, len(own) + len(rows))
@@ -109,10 +109,10 @@ def _joined(own: Any, rows: Any) -> torch.Tensor:
 
 
 def shares_of_data(cfg: EasyDict) -> tuple[int, float]:
-    """``policy.learn.offline_train_iter`` and ``policy.learn.offline_share`` of a compiled config.
+    """Return ``policy.learn.offline_train_iter`` and ``policy.learn.offline_share`` of a compiled config.
 
     Raises:
-        ConfigValueError: a wrong value, or a policy that cannot learn so.
+        ConfigValueError: A value is invalid, or the policy does not support this.
     """
     learn = cfg.policy.learn
     alone, share = learn.get("offline_train_iter", 0), learn.get("offline_share", _SHARE)

@@ -1,4 +1,4 @@
-"""Guided cost learning: costs under which an expert does well, learned beside the agent."""
+"""Guided cost learning: a cost function under which an expert performs well, learned together with the agent."""
 
 import contextlib
 import os
@@ -24,12 +24,12 @@ from ding.utils.file_helper import save_file
 
 
 class GuidedCostPath(DataPath):
-    """Trains a cost on an expert's samples and the agent's, and the policy on the newest samples with that cost.
+    """Trains a cost on samples of the expert and the agent, and the policy on the newest samples with that cost.
 
     Args:
-        parts: the workers; the agent's samples are kept in their buffer.
-        interruptible: makes the section that a signal may leave at any point.
-        expert: plays the expert's samples, as many as the agent's, which are kept in ``demonstrations``.
+        parts: Workers of the run; the agent's samples are stored in their buffer.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        expert: Collects as many samples as the agent, which are stored in ``demonstrations``.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class GuidedCostPath(DataPath):
         for _ in range(cfg.update_per_collect):
             pair = self._demonstrations.sample(size, train_iter), own.sample(size, train_iter)
             if pair[0] is None or pair[1] is None:
-                break  # there are not enough samples yet
+                break  # too few samples so far
             self.reward_model.train(*pair, train_iter, self._parts.collector.envstep)
         if train_iter % cfg.store_model_every_n_train == 0:
             self.save(f"iteration_{train_iter}")
@@ -70,11 +70,11 @@ class GuidedCostPath(DataPath):
             yield self.reward_model.estimate(self._newest)
 
     def state_dict(self) -> StateDict:
-        """All that the cost needs to go on."""
+        """Return the state that the cost needs to resume."""
         return self.reward_model.run_state()
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what :meth:`state_dict` returned."""
+        """Restore a :meth:`state_dict`."""
         self.reward_model.load_run_state(state_dict)
 
     def save(self, name: str) -> None:
@@ -98,19 +98,19 @@ def serial_pipeline_guided_cost(
     strict: bool = False,
     callbacks: Sequence[RunCallback] = (),
 ) -> Policy:
-    """Train a policy by guided cost learning beside an expert, and return it.
+    """Train a policy by guided cost learning with an expert, and return it.
 
     The expert is a policy of the same config with the weights ``policy.collect.model_path``. In each pass agent and
-    expert collect as much; the cost learns from what they have collected so far, the policy from the newest samples,
-    ``policy.learn.update_per_collect`` times (1). It has to be one that computes its advantages anew from the rewards
-    that it is given (``ppo``), or none (``sac`` with ``collect.collector_logit``).
-    Evaluations report the env's rewards.
+    expert collect the same amount; the cost is trained on all data so far, the policy on the newest samples,
+    ``policy.learn.update_per_collect`` times (default 1). The policy must either recompute its advantages from the
+    given rewards (``ppo``), or use none (``sac`` with ``collect.collector_logit``). Evaluations report the env's
+    rewards.
 
-    Other arguments, what a run leaves behind, and how it ends are those of ``serial_pipeline``; the states of the cost
-    are in ``reward_model/``.
+    See ``serial_pipeline`` for other arguments, output files and the end of a run; the states of the cost are saved in
+    ``reward_model/``.
 
     Args:
-        expert_model: the expert's network; the policy's default when not given.
+        expert_model: Network of the expert; by default the policy's own.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step,

@@ -1,6 +1,6 @@
-"""Learning with a world model: data paths that train it, and let the policy learn from what it imagines.
+"""Learning with a world model: data paths that train the model, and provide imagined data for the policy.
 
-What the world model and the evaluator are asked counts env steps, not train iterations.
+World model and evaluator are scheduled by env steps instead of train iterations.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ _LATENT_SIZES = ("dyn_stoch", "dyn_deter", "dyn_discrete")
 
 
 class SequenceModel(Protocol):
-    """A world model that learns from sequences; see ``ding.world_model.dreamer.DREAMERWorldModel``."""
+    """World model of sequences; see ``ding.world_model.dreamer.DREAMERWorldModel``."""
 
-    #: How often it is trained before the first collection.
+    #: Number of trainings before the first collection.
     pretrain: int
 
     def should_pretrain(self) -> bool:
-        """Whether these trainings are still to come; True once."""
+        """Return whether these trainings are still due; True once."""
 
     def train(
         self, env_buffer: Any, envstep: int, train_iter: int, batch_size: int, batch_length: int
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Train on ``batch_size`` sequences; returns the latent states of all their steps, and what else is known."""
+        """Train on ``batch_size`` sequences; return the latent states of all their steps, and other information."""
 
 
 def world_model_of(parts: SerialParts, env_setting: EnvSetting | None, kind: Callable[..., WorldModel]) -> Any:
-    """Return a new world model for a run.
+    """Create the world model of a run.
 
     Args:
-        env_setting: whose env class makes the env that the model gets; that of the config when not given.
-        kind: the class that the pipeline needs.
+        env_setting: Setting whose env class creates the env for the model; by default that of the config.
+        kind: Class required by the pipeline.
 
     Raises:
-        ConfigValueError: the config names no world model, or one of another kind.
+        ConfigValueError: The config names no world model, or one of another class.
     """
     cfg = parts.cfg
     if "type" not in cfg.get("world_model", {}):
@@ -67,12 +67,13 @@ def world_model_of(parts: SerialParts, env_setting: EnvSetting | None, kind: Cal
 
 
 def sequence_model_of(parts: SerialParts, env_setting: EnvSetting | None) -> WorldModel:
-    """Return a new world model in whose latent states the policy acts; see :func:`world_model_of`. It is on the device
-    of the policy, whatever ``world_model.cuda`` says.
+    """Create a world model in whose latent states the policy acts; see :func:`world_model_of`.
+
+    It is on the device of the policy, regardless of ``world_model.cuda``.
 
     Raises:
-        ConfigValueError: the world model learns from no sequences, its sizes are not those of the policy, or its
-            actions not those of the env; or several processes train one policy, each with another world model.
+        ConfigValueError: The world model does not learn from sequences, its sizes differ from those of the policy, or
+            its actions from those of the env; or several processes train one policy, each with another world model.
     """
     if parts.cfg.policy.get("multi_gpu", False) and get_world_size() > 1:
         raise ConfigValueError(
@@ -110,7 +111,7 @@ def _check_observations(model_cfg: Mapping[str, Any], space: object) -> None:
     """Compare ``world_model.model.obs_type`` and ``state_size`` with the observations of the env.
 
     Raises:
-        ConfigValueError: they are no arrays, or have another shape.
+        ConfigValueError: The observations are not arrays, or have another shape.
     """
     kind, size = model_cfg.get("obs_type"), model_cfg.get("state_size")
     if isinstance(space, (spaces.Dict, spaces.Tuple, spaces.Discrete)):
@@ -126,7 +127,7 @@ def _check_observations(model_cfg: Mapping[str, Any], space: object) -> None:
 
 
 def _fill_sizes(cfg: EasyDict) -> None:
-    """Take the sizes that the world model's config leaves open from the policy's network."""
+    """Fill missing sizes in the world model's config from the policy's network."""
     sizes, shapes = cfg.world_model.get("model", {}), cfg.policy.model
     for size, shape in (("state_size", "obs_shape"), ("action_size", "action_shape")):
         if sizes.get(size, 0) is None and isinstance(shapes.get(shape), int):
@@ -139,13 +140,13 @@ def create_img_buffer(
     world_model: DynaWorldModel,
     tb_logger: Writer | None = None,
 ) -> ReplayBuffer:
-    """Return a new imagination buffer.
+    """Create the imagination buffer.
 
     Args:
-        cfg: the compiled config; ``world_model.other.imagination_buffer`` configures the buffer and is completed.
-        input_cfg: the pair of configs; ``create_config.imagination_buffer`` has the ``type``, ``elastic`` for example.
-        world_model: says how many transitions an elastic buffer draws from.
-        tb_logger: writer of the run.
+        cfg: Compiled config; ``world_model.other.imagination_buffer`` configures the buffer and is completed.
+        input_cfg: Pair of configs; ``create_config.imagination_buffer`` has the ``type``, e.g. ``elastic``.
+        world_model: Defines the number of transitions that an elastic buffer samples from.
+        tb_logger: TensorBoard writer of the run.
     """
     section = deep_merge_dicts(cfg.world_model.other.imagination_buffer, input_cfg[1].get("imagination_buffer", {}))
     kind: Any = get_buffer_cls(section)
@@ -158,14 +159,14 @@ def create_img_buffer(
 
 
 class WorldModelPath(ReplayPath):
-    """Collects into a replay buffer, from which a world model learns, too.
+    """Collects into a replay buffer that also trains a world model.
 
-    A snapshot holds the model with all that it needs to resume.
+    A snapshot contains the model's full state for resumption.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        world_model: the model.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        world_model: World model.
     """
 
     def __init__(
@@ -193,14 +194,14 @@ class WorldModelPath(ReplayPath):
             yield from super().batches()
 
     def _imagine(self, envstep: int) -> None:
-        """Do what follows a training of the model; nothing by default."""
+        """Called after a training of the model; does nothing by default."""
 
     def state_dict(self) -> StateDict:
-        """Return all that the model needs to resume."""
+        """Return the state that the model needs to resume."""
         return {"model": self.world_model.run_state()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what :meth:`state_dict` returned."""
+        """Restore a :meth:`state_dict`."""
         self.world_model.load_run_state(state_dict["model"])
 
 
@@ -208,10 +209,10 @@ class DynaPath(WorldModelPath):
     """Fills an imagination buffer after each training of the model, and mixes its transitions with real ones.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        world_model: the model.
-        img_buffer: keeps the imagined transitions; part of the snapshot.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        world_model: World model.
+        img_buffer: Stores the imagined transitions; part of the snapshot.
     """
 
     world_model: DynaWorldModel
@@ -253,7 +254,7 @@ class DynaPath(WorldModelPath):
         return self.world_model.sample(self.buffer, self.img_buffer, self._batch_size, train_iter)
 
     def state_dict(self) -> StateDict:
-        """Return all that the model needs to resume, and the imagined transitions."""
+        """Return the state that the model needs to resume, and the imagined transitions."""
         return {**super().state_dict(), "img_buffer": self.img_buffer.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -263,12 +264,12 @@ class DynaPath(WorldModelPath):
 
 
 class DreamPath(WorldModelPath):
-    """Draws real transitions, from which the policy imagines; the longer it does, the fewer updates there are.
+    """Samples real transitions from which the policy imagines; longer imagination means fewer updates.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        world_model: the model.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        world_model: World model.
     """
 
     world_model: DreamWorldModel
@@ -282,15 +283,15 @@ class DreamPath(WorldModelPath):
 
 
 class DreamerPath(WorldModelPath):
-    """Trains a world model on sequences of real steps, and the policy on what it imagines from their latent states.
+    """Trains a world model on sequences of real steps, and the policy on sequences imagined from their latent states.
 
-    A pass trains before it collects: at first ``world_model.pretrain`` times, later once every
+    A pass trains before it collects: initially ``world_model.pretrain`` times, later once every
     ``world_model.train_freq`` env steps.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        world_model: the model, in whose latent states the policy acts, too.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        world_model: World model, in whose latent states the policy acts.
     """
 
     def __init__(
@@ -305,7 +306,7 @@ class DreamerPath(WorldModelPath):
         parts.policy.collect_mode.set_attribute("world_model", world_model)
 
     def collect(self) -> None:
-        """Nothing: :meth:`batches` collects when the training of this pass is over."""
+        """Do nothing: :meth:`batches` collects after the training of this pass."""
 
     def batches(self) -> Iterator[Any]:
         for _ in range(self._num_trainings()):
@@ -316,7 +317,7 @@ class DreamerPath(WorldModelPath):
         super().collect()
 
     def _num_trainings(self) -> int:
-        """How often this pass trains; not before the buffer gives a batch."""
+        """Return the number of trainings in this pass; 0 until the buffer can provide a batch."""
         buffer, train_iter = cast(Any, self.buffer), self._parts.learner.train_iter
         if self.world_model.last_train_step == 0:
             if buffer.sample(*self._shape, train_iter) is None:

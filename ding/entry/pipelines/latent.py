@@ -1,4 +1,4 @@
-"""The pipeline of TD3-VAE: reinforcement learning in a latent space of actions, which is learned beside it."""
+"""Pipeline of TD3-VAE: reinforcement learning in a learned latent space of actions."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ logger = logging.getLogger("ding.entry")
 def serial_pipeline_td3_vae(arguments: RunArguments) -> Policy:
     """Train TD3-VAE (``policy.type`` ``td3-vae`` or ``td3_vae``) and return its policy.
 
-    ``policy.learn.warm_up_update`` updates of the autoencoder on ``policy.random_collect_size`` samples of random
-    actions come first; these samples are not used again. In each pass TD3 makes ``learn.update_per_collect_rl``
-    updates; in every ``learn.rl_vae_update_circle``-th one the autoencoder makes ``learn.update_per_collect_vae``, on
-    batches of which half was collected since its last ones.
+    Initially the autoencoder makes ``policy.learn.warm_up_update`` updates on ``policy.random_collect_size`` samples of
+    random actions, which are not used again. In each pass TD3 makes ``learn.update_per_collect_rl`` updates; in every
+    ``learn.rl_vae_update_circle``-th pass the autoencoder makes ``learn.update_per_collect_vae`` updates, on batches of
+    which half was collected since its last ones.
 
-    Other arguments, what a run leaves behind, and how it ends are those of
-    ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for other arguments, output files and the end of a run.
 
     Raises:
-        ConfigError: the config is wrong, or has another policy.
+        ConfigError: The config is invalid, or has another policy.
     """
     main, create = load_input(arguments.input_cfg)
     kind = create.policy.type.removesuffix("_command").replace("-", "_")
@@ -54,12 +53,12 @@ def serial_pipeline_td3_vae(arguments: RunArguments) -> Policy:
 
 
 class LatentPath(DataPath):
-    """Collects into two replay buffers, one of all samples and one of those since the autoencoder last learned.
+    """Collects into two replay buffers: of all samples, and of those since the last training of the autoencoder.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        recent: the second buffer.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        recent: The second buffer.
     """
 
     def __init__(
@@ -79,11 +78,11 @@ class LatentPath(DataPath):
         parts.saved["latent"] = self
 
     def state_dict(self) -> StateDict:
-        """The recent samples, and what of the schedule is over."""
+        """Return the recent samples and the position in the schedule."""
         return {"num_passes": self._num_passes, "is_warm": self._is_warm, "recent": state_of(self._recent)}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Continue from a state."""
+        """Restore a state."""
         self._num_passes, self._is_warm = int(state_dict["num_passes"]), bool(state_dict["is_warm"])
         if state_dict["recent"] is not None:
             self._recent.load_state_dict(state_dict["recent"])
@@ -129,7 +128,7 @@ class LatentPath(DataPath):
         for done in range(self._vae_updates):
             batch = self._half_recent()
             if batch is None:
-                # The recent samples are kept for the next pass.
+                # Keep the recent samples for the next pass.
                 logger.debug("the buffers gave no batch of %d for the autoencoder after %d", self._batch_size, done)
                 return
             yield _marked(batch, rl_phase=False, vae_phase=True)
@@ -142,12 +141,12 @@ class LatentPath(DataPath):
 
     def trained(self) -> None:
         if self._parts.learner.policy.get_attribute("priority"):
-            # There are none of the batches for the autoencoder.
+            # The autoencoder's batches have no priorities.
             self._history.update(self._parts.learner.priority_info)
 
 
 def _marked(samples: Samples, **marks: bool) -> Samples:
-    """The samples with these fields, the same for all."""
+    """Return the samples with these constant fields."""
     if isinstance(samples, TransitionBatch):
         return samples.with_columns(**{key: np.full(len(samples), mark) for key, mark in marks.items()})
     return [{**sample, **marks} for sample in samples]

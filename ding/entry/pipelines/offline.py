@@ -1,4 +1,4 @@
-"""Pipelines that train on a data set, with an env for evaluations only, or beside an env."""
+"""Pipelines that train on a data set, with an env only for evaluations, or also for collection."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ding.utils.data.dataset import ColumnDataset
 def serial_pipeline_offline(arguments: RunArguments) -> tuple[Policy, bool]:
     """Train on the data set of ``policy.collect.data_type`` and ``policy.collect.data_path``.
 
-    Each of the ``policy.learn.train_epoch`` epochs draws every row once, in an order that follows from the seed;
-    without that key there are as many as ``max_train_iter`` takes. The env is there for evaluations only, which come
-    every ``policy.eval.evaluator.eval_freq`` train iterations. ``env.norm_obs.offline_stats`` gets the mean and
-    standard deviation of the data set's observations; those of a data set of standardised windows go to
-    ``policy.state_mean`` and ``policy.state_std``. Other arguments, what a run leaves behind, and how it ends are
-    those of ``ding.entry.serial_entry.serial_pipeline``.
+    Each of the ``policy.learn.train_epoch`` epochs samples every row once, in an order derived from the seed; without
+    that key the number of epochs follows from ``max_train_iter``. The env is used only for evaluations, every
+    ``policy.eval.evaluator.eval_freq`` train iterations. ``env.norm_obs.offline_stats`` receives the mean and standard
+    deviation of the data set's observations; those of a data set of standardised windows are written to
+    ``policy.state_mean`` and ``policy.state_std``. See ``ding.entry.serial_entry.serial_pipeline`` for other arguments,
+    output files and the end of a run.
 
     Returns:
         The policy, and whether it reached ``env.stop_value``.
 
     Raises:
-        ConfigError: the config is wrong; see ``ding.config.errors``.
-        DatasetError: the data set is broken, or does not fit ``policy.model``.
+        ConfigError: The config is invalid; see ``ding.config.errors``.
+        DatasetError: The data set is broken, or does not match ``policy.model``.
     """
     with opened_run(arguments) as run:
         cfg = run.cfg
@@ -57,19 +57,21 @@ def serial_pipeline_offline(arguments: RunArguments) -> tuple[Policy, bool]:
 
 @called_as(learning)
 def serial_pipeline_finetune(arguments: RunArguments) -> Policy:
-    """Train on a data set and then online, with its rows beside the agent's own samples, and return the policy.
+    """Train on a data set and then online, mixing its rows with the agent's own samples, and return the policy.
 
-    The first ``policy.learn.offline_train_iter`` train iterations (0 by default) learn from the data set alone, as in
+    The first ``policy.learn.offline_train_iter`` train iterations (default 0) use only the data set, as in
     :func:`serial_pipeline_offline`. Then the agent collects as in :func:`~ding.entry.serial_entry.serial_pipeline`, and
-    ``policy.learn.offline_share`` of each batch (0.5 by default) are rows of the data set; an epoch of these draws
-    every row once, but for those behind the last whole batch. Any policy that learns from transitions with the fields
-    of the data set will do: RLPD (``rlpd``) from the beginning, Cal-QL, IQL, ReBRAC and others after a start from the
-    data alone; ``policy.random_collect_size`` counts without such a start only. Other arguments, what a run leaves
-    behind, and how it ends are those of ``serial_pipeline``.
+    a fraction ``policy.learn.offline_share`` of each batch (default 0.5) consists of rows of the data set; an epoch of
+    these uses every row once, except those after the last whole batch. All policies that learn from transitions with
+    the fields of
+    the data set are supported: RLPD (``rlpd``) from the start, Cal-QL, IQL, ReBRAC and others after training on the
+        data
+    alone. ``policy.random_collect_size`` applies only without that first phase. See ``serial_pipeline`` for other
+    arguments, output files and the end of a run.
 
     Raises:
-        ConfigError: the config is wrong; see ``ding.config.errors``.
-        DatasetError: the data set is broken, or does not fit ``policy.model``.
+        ConfigError: The config is invalid; see ``ding.config.errors``.
+        DatasetError: The data set is broken, or does not match ``policy.model``.
     """
     with opened_run(arguments, mixes_data=True) as run:
         cfg = run.cfg
@@ -88,10 +90,10 @@ def serial_pipeline_finetune(arguments: RunArguments) -> Policy:
 
 
 def _fit_together(policy: Policy, dataset: Any, model_cfg: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Give policy and data set what each needs of the other, and return the names of the fields that were added.
+    """Exchange the settings that policy and data set need from each other; return the names of the added fields.
 
     Args:
-        model_cfg: the config of a network of ours, which the data set is compared with.
+        model_cfg: Config of a built-in network, to compare with the data set.
     """
     if model_cfg is not None:
         check_data_set(type(policy), model_cfg, dataset)
@@ -104,14 +106,14 @@ def _fit_together(policy: Policy, dataset: Any, model_cfg: Mapping[str, Any] | N
 
 
 def use_data_statistics(policy: Policy, dataset: object) -> None:
-    """Have evaluations, and whoever loads the policy, standardise observations as the data set does, if it does."""
+    """Make evaluations, and users of the saved policy, standardise observations like the data set, if it does."""
     statistics = statistics_of(policy.learn_mode)
     if statistics is not None and isinstance(dataset, ColumnDataset) and dataset.standardises_obs:
         statistics.fix_obs(dataset.mean, dataset.std, len(dataset))
 
 
 def _pass_on_statistics(dataset: Any, cfg: EasyDict) -> None:
-    """Put mean and standard deviation of the data set where the evaluator's env and the policy read them."""
+    """Write mean and standard deviation of the data set to the config of the evaluator's env and of the policy."""
     stats = cfg.env.get("norm_obs", {}).get("offline_stats")
     if stats is not None and hasattr(dataset, "mean"):
         stats.update(mean=dataset.mean, std=dataset.std)
@@ -119,5 +121,5 @@ def _pass_on_statistics(dataset: Any, cfg: EasyDict) -> None:
         cfg.policy.state_mean, cfg.policy.state_std = (one.tolist() for one in dataset.get_state_stats())
 
 
-# The name by which scripts train a decision transformer (``dt``).
+# Name by which scripts train a decision transformer (``dt``).
 serial_pipeline_dt = serial_pipeline_offline

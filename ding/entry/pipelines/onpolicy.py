@@ -1,4 +1,4 @@
-"""Pipelines without a replay buffer: each pass trains on what it collected, and keeps none of it."""
+"""Pipelines without a replay buffer: each pass trains on the samples it collected, and discards them."""
 
 from dataclasses import replace
 
@@ -12,19 +12,20 @@ from ding.policy import Policy
 
 @called_as(learning)
 def serial_pipeline_onpolicy(arguments: RunArguments) -> Policy:
-    """Train an on-policy algorithm and return its policy: each pass trains on what it collected, and forgets it.
+    """Train an on-policy algorithm and return its policy: each pass trains on the samples it collected, and discards
+    them.
 
-    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for arguments, output files and the end of a run.
     """
     return run_pipeline(OnPolicyPath, arguments)
 
 
 @called_as(learning)
 def serial_pipeline_onpolicy_ppg(arguments: RunArguments) -> Policy:
-    """Train PPG (``ppg``) and return its policy: each pass trains on what it collected.
+    """Train PPG (``ppg``) and return its policy: each pass trains on the samples it collected.
 
-    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``. The
-    collector's envs begin each episode from their first seeds, and evaluation takes the most likely actions.
+    See ``ding.entry.serial_entry.serial_pipeline`` for arguments, output files and the end of a run. The collector's
+    envs start each episode from their first seeds, and evaluation selects the most likely actions.
     """
     arguments = replace(arguments, dynamic_seed=False)
     return run_pipeline(OnPolicyPath, arguments)
@@ -32,14 +33,14 @@ def serial_pipeline_onpolicy_ppg(arguments: RunArguments) -> Policy:
 
 @called_as(learning)
 def serial_pipeline_plr(arguments: RunArguments) -> Policy:
-    """Train an on-policy algorithm on levels that come back while there is much to learn in them; return its policy.
+    """Train an on-policy algorithm on replayed levels with a high learning potential; return its policy.
 
-    A level is what a procedurally generated env makes of one seed, which each of its episodes begins from. Training has
-    the seeds 0 to ``level_replay.num_levels``; ``level_replay`` also has the settings of
-    ``ding.data.level_replay.LevelSampler``. Evaluations play other levels, the same
-    ones each time, with the most likely actions.
+    A level is the result of one seed in a procedurally generated env; each of its episodes starts from that seed.
+    Training uses the seeds 0 to ``level_replay.num_levels``; ``level_replay`` also has the settings of
+    ``ding.data.level_replay.LevelSampler``. Evaluations play other levels, always the same ones, with the most likely
+    actions.
 
-    Other arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for other arguments, output files and the end of a run.
     """
     arguments = replace(arguments, dynamic_seed=False)
     with opened_run(arguments) as run, run.parts(with_buffer=False) as parts:

@@ -1,4 +1,4 @@
-"""The pipeline of procedure cloning: a policy learns the searches of an expert."""
+"""Pipeline of procedure cloning: a policy learns the search procedure of an expert."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ def serial_pipeline_pc(
     strict: bool = False,
     callbacks: Sequence[RunCallback] = (),
 ) -> tuple[Policy, bool]:
-    """Train a policy to search mazes as an expert does, and return it with whether it reached ``env.stop_value``.
+    """Train a policy to search mazes like an expert, and return it with whether it reached ``env.stop_value``.
 
     The expert searches the mazes of the seeds from 0 to ``train_seeds`` (a key of the main config), which have
-    ``policy.maze_size`` cells along an axis and ``env.wall_type``; the policy learns the steps of these searches, in
-    another order in each of the ``policy.learn.train_epoch`` epochs. After each epoch its loss and its share of right
-    cells on five more mazes are logged. The env is there for evaluations only.
+    ``policy.maze_size`` cells along an axis and ``env.wall_type``; the policy learns the steps of these searches,
+    reshuffled in each of the ``policy.learn.train_epoch`` epochs. After each epoch its loss and its accuracy on the
+    cells of five more mazes are logged. The env is used only for evaluations.
 
-    Other arguments, what a run leaves behind, and how it ends are those of
-    ``ding.entry.serial_entry.serial_pipeline``; the untrained policy is not evaluated.
+    See ``ding.entry.serial_entry.serial_pipeline`` for other arguments, output files and the end of a run; the
+    untrained policy is not evaluated.
 
     Args:
-        max_iter: limit of train iterations.
+        max_iter: Limit of train iterations.
 
     Returns:
         The policy, and whether the last evaluation reached ``env.stop_value``.
 
     Raises:
-        ConfigError: the config is wrong, or has another policy.
+        ConfigError: The config is invalid, or has another policy.
     """
     arguments = RunArguments(
         input_cfg, seed, env_setting, model, max_iter, view=view, strict=strict, callbacks=callbacks
@@ -97,10 +97,10 @@ def _check_planes(policy: Policy, model_cfg: EasyDict, dataset: PCDataset) -> No
 
 
 class ProcedurePath(CloningPath):
-    """Draws steps of searches, and validates on those of other mazes after each epoch."""
+    """Samples steps of searches, and validates on those of other mazes after each epoch."""
 
     def evaluation_clock(self) -> int | None:
-        # -1 is where an evaluator begins: the search of an untrained network rarely ends.
+        # -1, the evaluator's initial value, skips the evaluation: an untrained network's search rarely ends.
         return self._parts.learner.train_iter or -1
 
     def batches(self) -> Iterator[Samples]:

@@ -1,4 +1,4 @@
-"""Pipelines whose rewards a model estimates: beside the agent, from an expert, or from ranked demonstrations."""
+"""Pipelines with estimated rewards: trained with the agent, from an expert, or from ranked demonstrations."""
 
 import os
 from collections.abc import Sequence
@@ -27,27 +27,28 @@ from ding.utils import deep_merge_dicts
 
 @called_as(learning)
 def serial_pipeline_reward_model_offpolicy(arguments: RunArguments) -> Policy:
-    """Train an off-policy algorithm and a reward model (``rnd``, ``icm``, ...) beside it, and return the policy.
+    """Train an off-policy algorithm together with a reward model (``rnd``, ``icm``, ...), and return the policy.
 
-    ``create_config.reward_model`` names the model, section ``reward_model`` of the main config configures it. It learns
-    from each collection, and estimates the rewards of each batch that is drawn. Evaluations report the env's rewards.
+    ``create_config.reward_model`` names the model, and the section ``reward_model`` of the main config configures it.
+    It is trained on each collection, and estimates the rewards of each sampled batch. Evaluations report the env's
+    rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
-    model's states are in ``reward_model/ckpt/``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for arguments, output files and the end of a run; the model's states
+    are saved in ``reward_model/ckpt/``.
     """
     return run_with_reward_model(arguments, on_policy=False)
 
 
 @called_as(learning)
 def serial_pipeline_reward_model_onpolicy(arguments: RunArguments) -> Policy:
-    """Train an on-policy algorithm and a reward model (``rnd``, ``icm``, ...) beside it, and return the policy.
+    """Train an on-policy algorithm together with a reward model (``rnd``, ``icm``, ...), and return the policy.
 
-    ``create_config.reward_model`` names the model, section ``reward_model`` of the main config configures it. It learns
-    from each collection, and estimates the rewards of the samples that the policy trains on.
-    Evaluations report the env's rewards.
+    ``create_config.reward_model`` names the model, and the section ``reward_model`` of the main config configures it.
+    It is trained on each collection, and estimates the rewards of the policy's samples. Evaluations report the env's
+    rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
-    model's states are in ``reward_model/ckpt/``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for arguments, output files and the end of a run; the model's states
+    are saved in ``reward_model/ckpt/``.
     """
     return run_with_reward_model(arguments, on_policy=True)
 
@@ -56,15 +57,15 @@ def serial_pipeline_reward_model_onpolicy(arguments: RunArguments) -> Policy:
 def serial_pipeline_preference_based_irl(arguments: RunArguments) -> Policy:
     """Train an off-policy algorithm on the rewards of ``reward_model.type`` (``trex``), and return the policy.
 
-    The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
-    left in the experiment folder, which is not renamed. Evaluations report the env's rewards.
+    The reward model is trained once, before the first collection, on the demonstrations that ``trex_collecting_data``
+    saved in the experiment folder, which keeps its name. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for arguments, output files and the end of a run.
     """
     return run_with_reward_model(arguments, on_policy=False, mode="serial_trex", ranked=True)
 
 
-# Names by which configs call it.
+# Names used in configs.
 serial_pipeline_trex = serial_pipeline_preference_based_irl
 serial_pipeline_reward_model_trex = serial_pipeline_preference_based_irl
 
@@ -73,15 +74,15 @@ serial_pipeline_reward_model_trex = serial_pipeline_preference_based_irl
 def serial_pipeline_preference_based_irl_onpolicy(arguments: RunArguments) -> Policy:
     """Train an on-policy algorithm on the rewards of ``reward_model.type`` (``trex``), and return the policy.
 
-    The reward model learns once, before the first collection, from the demonstrations that ``trex_collecting_data``
-    left in the experiment folder, which is not renamed. Evaluations report the env's rewards.
+    The reward model is trained once, before the first collection, on the demonstrations that ``trex_collecting_data``
+    saved in the experiment folder, which keeps its name. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for arguments, output files and the end of a run.
     """
     return run_with_reward_model(arguments, on_policy=True, mode="serial_trex_onpolicy", ranked=True)
 
 
-# Names by which configs call it.
+# Names used in configs.
 serial_pipeline_trex_onpolicy = serial_pipeline_preference_based_irl_onpolicy
 serial_pipeline_reward_model_trex_onpolicy = serial_pipeline_preference_based_irl_onpolicy
 
@@ -101,23 +102,23 @@ def serial_pipeline_gail(
 ) -> Policy:
     """Train an off-policy algorithm by GAIL on demonstrations of an expert, and return the policy.
 
-    The expert plays ``reward_model.collect_count`` steps, which become ``<data_path>/expert_data.pkl``; its weights are
-    ``policy.load_path`` of its config, or ``reward_model.expert_model_path``. ``reward_model.data_path`` is by default
-    the experiment folder. Evaluations report the env's rewards.
+    The expert plays ``reward_model.collect_count`` steps, which are saved as ``<data_path>/expert_data.pkl``; its
+    weights are ``policy.load_path`` of its config, or ``reward_model.expert_model_path``. ``reward_model.data_path``
+    defaults to the experiment folder. Evaluations report the env's rewards.
 
-    Other arguments, what a run leaves behind, and how it ends are those of ``serial_pipeline``; the discriminator's
-    states are in ``reward_model/ckpt/``.
+    See ``serial_pipeline`` for other arguments, output files and the end of a run; the discriminator's states are saved
+    in ``reward_model/ckpt/``.
 
     Args:
-        expert_cfg: config of the expert, like ``input_cfg``.
-        collect_data: whether to play the expert; ``False`` takes the data that is there, and so does a resumed run.
+        expert_cfg: Config of the expert, like ``input_cfg``.
+        collect_data: Whether the expert plays; ``False`` uses existing data, as does a resumed run.
     """
 
     def prepare(cfg: EasyDict) -> None:
         rewards = cfg.reward_model
         rewards.data_path = rewards.get("data_path") or cfg.exp_name
         path = os.path.join(rewards.data_path, "expert_data.pkl")
-        # A run that goes on learns from the demonstrations that it began with.
+        # A resumed run keeps its original demonstrations.
         resumes = cfg.policy.learn.get("resume_training", False)
         if collect_data and not (resumes and os.path.isfile(path)):
             main, create = load_input(expert_cfg)
@@ -133,20 +134,20 @@ def serial_pipeline_gail(
 
 
 def save_reward_model(path: str, reward_model: BaseRewardModel, weights_name: str = "best") -> str:
-    """Write the model's state to ``<path>/reward_model/ckpt/ckpt_<weights_name>.pth.tar``; returns where."""
+    """Write the model's state to ``<path>/reward_model/ckpt/ckpt_<weights_name>.pth.tar``; return the path."""
     return reward_model.save(path, weights_name)
 
 
 @called_as(learning)
 def serial_pipeline_ngu(arguments: RunArguments) -> Policy:
-    """Train NGU with its two models of what is new, and return the policy.
+    """Train NGU with its two novelty models, and return the policy.
 
-    Sections ``rnd_reward_model`` (type ``rnd-ngu``) and ``episodic_reward_model`` (``episodic``) of the main config
-    configure the models. They learn from each collection; each batch that is drawn gets the sum of the rewards of the
-    env and the intrinsic ones. Evaluations report the env's rewards.
+    The sections ``rnd_reward_model`` (type ``rnd-ngu``) and ``episodic_reward_model`` (``episodic``) of the main config
+    configure the models. They are trained on each collection; each sampled batch gets the sum of the env's and the
+    intrinsic rewards. Evaluations report the env's rewards.
 
-    Arguments, what a run leaves behind, and how it ends are those of ``ding.entry.serial_entry.serial_pipeline``; the
-    models' states are in ``reward_model/ckpt/``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for arguments, output files and the end of a run; the models' states
+    are saved in ``reward_model/ckpt/``.
     """
     with opened_run(arguments, estimates_rewards=True) as run:
         cfg = run.cfg
@@ -163,13 +164,13 @@ def serial_pipeline_ngu(arguments: RunArguments) -> Policy:
 
 
 def _reward_model_config(cfg: EasyDict, section: str, kind: type[BaseRewardModel]) -> EasyDict:
-    """A section of the config, over the defaults of the class of its model.
+    """Return a section of the config, merged over the defaults of its model's class.
 
     Args:
-        kind: the class of the model, or a parent of it.
+        kind: Class of the model, or a base class of it.
 
     Raises:
-        ConfigValueError: there is no such section, or its ``type`` is of another kind.
+        ConfigValueError: The section is missing, or its ``type`` has another class.
     """
     if not cfg.get(section):
         raise ConfigValueError(f"main_config.{section} is missing: it must be a dict with at least `obs_shape`")
@@ -180,5 +181,5 @@ def _reward_model_config(cfg: EasyDict, section: str, kind: type[BaseRewardModel
     return deep_merge_dicts(cls.default_config(), own)
 
 
-# Another name by which configs call it.
+# Another name used in configs.
 serial_pipeline_reward_model_ngu = serial_pipeline_ngu

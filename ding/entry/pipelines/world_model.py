@@ -1,4 +1,4 @@
-"""Pipelines with a world model, which learns from the collected transitions."""
+"""Pipelines with a world model, trained on the collected transitions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from ding.world_model import DreamWorldModel, DynaWorldModel, WorldModel
 
 @called_as(learning)
 def serial_pipeline_dyna(arguments: RunArguments) -> Policy:
-    """Train an off-policy algorithm on real and imagined transitions, as MBPO does, and return its policy.
+    """Train an off-policy algorithm on real and imagined transitions, as in MBPO, and return its policy.
 
-    ``create_config.world_model`` names the model (``mbpo``, ``ddppo``), section ``world_model`` of the main config
-    configures it, and ``create_config.imagination_buffer`` names the buffer of what it imagines, ``elastic`` by
-    default. The model learns from all real transitions every ``world_model.train_freq`` env steps; the policy then acts
-    in it from ``world_model.other.rollout_batch_size`` real states. Each batch has
-    ``world_model.other.real_ratio`` real transitions. ``policy.eval.evaluator.eval_freq`` counts env steps.
+    ``create_config.world_model`` names the model (``mbpo``, ``ddppo``), the section ``world_model`` of the main config
+    configures it, and ``create_config.imagination_buffer`` names the buffer of imagined transitions, by default
+    ``elastic``. The model is trained on all real transitions every ``world_model.train_freq`` env steps; the policy
+    then acts in it from ``world_model.other.rollout_batch_size`` real states. A fraction
+    ``world_model.other.real_ratio`` of each batch is real. ``policy.eval.evaluator.eval_freq`` counts env steps.
 
-    Other arguments, what a run leaves behind, and how it ends are those of
-    ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for other arguments, output files and the end of a run.
     """
     with opened_run(arguments) as run, run.parts() as parts:
         model = world_model_of(parts, arguments.env_setting, DynaWorldModel)
@@ -45,13 +44,12 @@ def serial_pipeline_dyna(arguments: RunArguments) -> Policy:
 def serial_pipeline_dream(arguments: RunArguments) -> Policy:
     """Train a policy through a world model (``mbsac``, ``stevesac``), and return the policy.
 
-    ``create_config.world_model`` names the model (``mbpo``, ``ddppo``), and section ``world_model`` of the main config
-    configures it. It learns from all transitions every ``world_model.train_freq`` env steps. A pass has
+    ``create_config.world_model`` names the model (``mbpo``, ``ddppo``), and the section ``world_model`` of the main
+    config configures it. It is trained on all transitions every ``world_model.train_freq`` env steps. A pass has
     ``policy.learn.update_per_collect`` updates, divided by the number of imagined steps.
     ``policy.eval.evaluator.eval_freq`` counts env steps.
 
-    Other arguments, what a run leaves behind, and how it ends are those of
-    ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for other arguments, output files and the end of a run.
     """
     with opened_run(arguments) as run, run.parts() as parts:
         model = world_model_of(parts, arguments.env_setting, DreamWorldModel)
@@ -63,14 +61,13 @@ def serial_pipeline_dream(arguments: RunArguments) -> Policy:
 def serial_pipeline_dreamer(arguments: RunArguments) -> Policy:
     """Train Dreamer, which learns and acts in the latent states of a world model, and return its policy.
 
-    ``create_config.world_model`` names the model (``dreamer``), and section ``world_model`` of the main config
-    configures it. After ``policy.random_collect_size`` random steps, model and policy learn
-    ``world_model.pretrain`` times, then once every ``world_model.train_freq`` env steps, each time from
+    ``create_config.world_model`` names the model (``dreamer``), and the section ``world_model`` of the main config
+    configures it. After ``policy.random_collect_size`` random steps, model and policy are trained
+    ``world_model.pretrain`` times, then once every ``world_model.train_freq`` env steps, each time on
     ``policy.learn.batch_size`` sequences of ``policy.learn.batch_length`` steps. ``policy.eval.evaluator.eval_freq``
     counts env steps.
 
-    Other arguments, what a run leaves behind, and how it ends are those of
-    ``ding.entry.serial_entry.serial_pipeline``.
+    See ``ding.entry.serial_entry.serial_pipeline`` for other arguments, output files and the end of a run.
     """
     with opened_run(arguments) as run, run.parts() as parts:
         model = sequence_model_of(parts, arguments.env_setting)
@@ -84,13 +81,13 @@ def mbrl_entry_setup(
     env_setting: EnvSetting | None = None,
     model: torch.nn.Module | None = None,
 ) -> tuple[Any, ...]:
-    """Build the workers of a run with a world model, for a loop of your own.
+    """Create the workers of a run with a world model, for a custom loop.
 
-    The pipelines call nothing of this. The workers are closed when the process ends.
+    The pipelines do not use this function. The workers are closed at the end of the process.
 
     Returns:
         The compiled config, policy, world model, replay buffer, learner, collector, env manager of the collector,
-        evaluator, commander and tensorboard writer.
+        evaluator, commander and TensorBoard writer.
     """
     main, create = load_input(input_cfg, commanded=True)
     resumes = bool(dig(main, "policy", "learn").get("resume_training", False))

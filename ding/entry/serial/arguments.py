@@ -1,7 +1,7 @@
-"""What a serial pipeline is called with.
+"""Arguments of serial pipelines.
 
-Inside, a pipeline is a function of :class:`RunArguments`. Outside, it has one of the signatures below, each of which is
-written once: the decorator :func:`called_as` gives it to the function, for callers, ``help`` and type checkers.
+Internally a pipeline is a function of :class:`RunArguments`. Its public signature is one of those below, each defined
+once: the decorator :func:`called_as` applies it to the function, for callers, ``help`` and type checkers.
 """
 
 import functools
@@ -20,7 +20,7 @@ from ding.entry.view.views import RunView
 
 InputConfig = str | os.PathLike[str] | Sequence[Mapping[str, Any]]
 ENDLESS = int(1e10)
-"""The default limits, with which a run ends in other ways."""
+"""Default limits, so large that a run ends for other reasons."""
 
 P = ParamSpec("P")
 Returned = TypeVar("Returned")
@@ -28,15 +28,14 @@ Returned = TypeVar("Returned")
 
 @dataclass(frozen=True)
 class RunArguments:
-    """The arguments of a ``serial_pipeline*`` function, which makes them once and hands them on whole.
+    """Arguments of a ``serial_pipeline*`` function, created once and passed on as one object.
 
-    Their names and meanings are those of :func:`ding.entry.serial_pipeline`; what a pipeline does not take has its
-    default.
+    See :func:`ding.entry.serial_pipeline` for names and meanings; arguments that a pipeline lacks have their defaults.
 
     Args:
-        expert_cfg: config of the expert of a pipeline that has one, like ``input_cfg``.
-        expert_model: the expert's network; ``None``: the default of its policy.
-        kept: policy and buffer of the agent that trains.
+        expert_cfg: Config of the expert, if any, like ``input_cfg``.
+        expert_model: Network of the expert; ``None``: its policy's own.
+        kept: Policy and buffer of the training agent.
     """
 
     input_cfg: InputConfig
@@ -58,7 +57,7 @@ class RunArguments:
 def called_as(
     make: Callable[P, RunArguments],
 ) -> Callable[[Callable[[RunArguments], Returned]], Callable[P, Returned]]:
-    """Return a decorator that gives a function of :class:`RunArguments` the signature of ``make``, which makes them."""
+    """Return a decorator that gives a function of :class:`RunArguments` the signature of their maker ``make``."""
     signature = inspect.signature(make)
 
     def decorate(run: Callable[[RunArguments], Returned]) -> Callable[P, Returned]:
@@ -90,7 +89,7 @@ def learning(
     strict: bool = False,
     callbacks: Sequence[RunCallback] = (),
 ) -> RunArguments:
-    """Make the arguments of a pipeline that collects and learns."""
+    """Create the arguments of a pipeline that collects and learns."""
     return RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict, callbacks=callbacks
     )
@@ -110,7 +109,7 @@ def learning_beside_expert(
     strict: bool = False,
     callbacks: Sequence[RunCallback] = (),
 ) -> RunArguments:
-    """Make the arguments of a pipeline with an expert."""
+    """Create the arguments of a pipeline with an expert."""
     return RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, max_env_step, view=view, strict=strict,
         callbacks=callbacks, expert_cfg=expert_cfg, expert_model=expert_model,
@@ -128,7 +127,7 @@ def learning_offline(
     strict: bool = False,
     callbacks: Sequence[RunCallback] = (),
 ) -> RunArguments:
-    """Make the arguments of a pipeline that learns from a data set."""
+    """Create the arguments of a pipeline that learns from a data set."""
     return RunArguments(
         input_cfg, seed, env_setting, model, max_train_iter, view=view, strict=strict, callbacks=callbacks
     )

@@ -1,4 +1,4 @@
-"""A trained policy that plays, for the sake of what it does: data sets and demonstrations."""
+"""Trained policy as a source of data sets and demonstrations."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ding.worker.learner.saving import load_weights
 
 
 class Demonstrator:
-    """A policy that acts as it does while data is collected, but without epsilon-greedy exploration.
+    """Policy that acts as during collection, but without epsilon-greedy exploration.
 
     Args:
-        collector: plays the policy.
-        settings: keyword arguments of each ``policy.forward``.
-        on_cpu: whether the policy leaves its outputs on the CPU.
+        collector: Plays the policy.
+        settings: Keyword arguments of each ``policy.forward``.
+        on_cpu: Whether the policy leaves its outputs on the CPU.
     """
 
     def __init__(self, collector: Collector, settings: dict[str, Any], on_cpu: bool = True) -> None:
         self.collector, self._settings, self._on_cpu = collector, settings, on_cpu
 
     def collect(self, **count: int) -> Sequence[Any]:
-        """Return ``n_sample`` training samples, or ``n_episode`` episodes, by the type of the collector."""
+        """Return ``n_sample`` training samples, or ``n_episode`` episodes, depending on the collector."""
         data = self.collector.collect(policy_kwargs=self._settings, **count)
         return data if self._on_cpu else to_device(list(data), "cpu")
 
@@ -50,16 +50,16 @@ def demonstrator(
     eps: float = 0.0,
     **common: Any,
 ) -> Iterator[Demonstrator]:
-    """Build the policy of a config with its weights, and a collector; both end with the block, and so does ``env``.
+    """Create the policy of a config with its weights, and a collector; both and ``env`` are closed with the block.
 
     Args:
-        cfg: a compiled config; a ``policy.type`` that ends with ``_command`` also has its command mode say how it acts.
-        env: where it plays; seeded.
-        state: the policy's weights: a checkpoint of a learner will do.
-        model: the network; the policy's default when not given.
-        collector: ``sample`` or ``episode`` (whole ones, step by step); else what the config has.
-        eps: how often it acts at random, where its algorithm explores by epsilon.
-        common: further arguments of the collector: ``exp_name, tb_logger, instance_name``.
+        cfg: Compiled config; if ``policy.type`` ends with ``_command``, its command mode sets the collection arguments.
+        env: Seeded env manager.
+        state: Weights of the policy, e.g. a learner's checkpoint.
+        model: Network; by default the policy's own.
+        collector: ``sample`` or ``episode`` (whole ones, step by step); by default that of the config.
+        eps: Probability of random actions, if the algorithm explores by epsilon.
+        common: Further arguments of the collector: ``exp_name, tb_logger, instance_name``.
     """
     commanded = cfg.policy.type.endswith("_command")
     with contextlib.ExitStack() as ends:
@@ -79,7 +79,7 @@ def demonstrator(
 
 
 def _settings(policy: Policy, cfg: EasyDict, eps: float) -> dict[str, Any]:
-    """How the policy acts at the begin of a run, with this epsilon."""
+    """Return the policy's collection arguments at the start of a run, with this epsilon."""
     if isinstance(policy, CommandModePolicy):
         settings = dict(policy.command_mode.get_setting_collect({"learner_step": 0, "envstep": 0}))
     else:
@@ -91,11 +91,11 @@ def read_state(path: str | None, wanted: str) -> StateDict:
     """Read the checkpoint ``path``, or the best one of the experiment folder ``path``.
 
     Args:
-        wanted: what to give where there is no path, for the error.
+        wanted: Description of the expected path, for the error.
 
     Raises:
-        ConfigValueError: there is no path, or no such file (an ``AssertionError``, too).
-        FileRefusedError: it is no checkpoint.
+        ConfigValueError: There is no path, or the file does not exist (an ``AssertionError``, too).
+        FileRefusedError: The file is not a checkpoint.
     """
     if not path:
         raise ConfigValueError(f"no weights of the policy: give {wanted}")

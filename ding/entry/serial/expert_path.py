@@ -1,4 +1,4 @@
-"""Learning from an expert's samples beside one's own: the data path, and the expert that it needs."""
+"""Learning from an expert's samples in addition to the agent's: the data path and the expert."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ logger = logging.getLogger("ding.entry")
 
 @dataclass(frozen=True)
 class Mix:
-    """How a pipeline mixes an expert's samples with those of the agent."""
+    """Mixing of the expert's samples with those of the agent."""
 
-    #: Marks samples as those of the expert (True) or of the agent.
+    #: Marks samples as the expert's (True) or the agent's.
     label: Callable[[Samples, bool], Samples]
-    #: The number of the expert's samples in a batch of so many.
+    #: Maps a batch size to the number of the expert's samples in the batch.
     num_expert: Callable[[int], int]
-    #: The expert's buffer: its config, as ``create_buffer`` takes it.
+    #: Config of the expert's buffer for ``create_buffer``.
     buffer: Mapping[str, Any]
-    #: Samples that the expert collects before the first pass, and in each pass.
+    #: Number of samples that the expert collects before the first pass, and in each pass.
     first_count: int
     pass_count: int = 0
-    #: Updates from the expert's samples alone, one in each of the first passes, which collect nothing.
+    #: Number of updates on the expert's samples alone, one per initial pass, without collection.
     lone_updates: int = 0
-    #: Gives the expert's samples the fields of the agent's.
+    #: Converts the expert's samples to the fields of the agent's.
     completed: Callable[[Samples, Policy], Samples] = lambda samples, _: samples
 
 
 class ExpertPath(DataPath):
-    """Collects into a replay buffer, and fills each batch up from another one with samples of an expert.
+    """Collects into a replay buffer, and completes each batch with samples of an expert from another buffer.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        expert: the expert, and where its samples are kept; ``None`` for a run without one.
-        mix: how the two are mixed.
-        saved: the expert as part of a saved run; one that was taken up has its samples already.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        expert: The expert and the buffer of its samples; ``None`` for a run without one.
+        mix: Mixing of both.
+        saved: The expert as part of a saved run; after a restore it has its samples already.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ExpertPath(DataPath):
         self._own = ReplayPath(parts, interruptible, lambda samples: mix.label(samples, False), joins=False)
         self._parts, self._interruptible, self._expert, self._mix = parts, interruptible, expert, mix
         self._lone_updates = 0 if expert is None else mix.lone_updates
-        #: Whether this pass trains on the expert's samples alone.
+        #: Whether this pass trains only on the expert's samples.
         self._alone = False
         self._num_own = 0
         self._trained = False
@@ -122,7 +122,7 @@ class ExpertPath(DataPath):
             buffer.push(self._mix.label(samples, True), cur_collector_envstep=0)
 
     def _batch(self) -> Samples | None:
-        """The agent's samples, and behind them the expert's; ``None`` when a buffer does not give enough."""
+        """Return the agent's samples followed by the expert's; ``None`` if a buffer has too few."""
         train_iter, size = self._parts.learner.train_iter, self._batch_size
         num_expert = size if self._alone else self._mix.num_expert(size) if self._expert is not None else 0
         self._num_own = size - num_expert
@@ -134,30 +134,30 @@ class ExpertPath(DataPath):
 
 
 class SavedExpert:
-    """An expert that plays beside the agent, as part of a saved run: its buffer, counters and ongoing episodes.
+    """Expert of a saved run: its buffer, counters and ongoing episodes.
 
     Args:
-        parts: the workers of the run.
-        expert: its envs are saved, or begin new episodes, as those of the agent.
-        buffer: where its samples are kept.
+        parts: Workers of the run.
+        expert: Its envs are saved or restarted like those of the agent.
+        buffer: Stores its samples.
     """
 
     def __init__(self, parts: SerialParts, expert: Demonstrator, buffer: ReplayBuffer) -> None:
-        # The parts as they are for the expert: what saves the collector of a run saves this one, too.
+        # The parts from the view of the expert, so that the code that saves the run's collector also saves this one.
         self._parts = replace(parts, collector=expert.collector, buffer=buffer, collector_role="expert")
         self._buffer, self._restarts = buffer, False
-        #: Whether the buffer has the samples of a saved run; one that was stopped too early has none.
+        #: Whether the buffer has the samples of a saved run; one that stopped too early has none.
         self.taken_up = False
 
     def state_dict(self) -> StateDict:
-        """All that the expert needs to go on."""
+        """Return the state that the expert needs to resume."""
         ongoing, episodes = ongoing_state(self._parts)
         self._restarts = episodes != "go on"
         workers = {"collector": state_of(self._parts.collector), "buffer": state_of(self._parts.buffer)}
         return {**workers, "ongoing": ongoing}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what :meth:`state_dict` returned."""
+        """Restore a :meth:`state_dict`."""
         for key in ("collector", "buffer"):
             if state_dict[key] is not None:
                 getattr(self._parts, key).load_state_dict(state_dict[key])
@@ -165,27 +165,27 @@ class SavedExpert:
         self.taken_up = self._buffer.count() > 0
 
     def go_on(self) -> None:
-        """Begin new episodes after a snapshot that does not hold the ongoing ones, as a resumed run does."""
+        """Start new episodes after a snapshot without the ongoing ones, as a resumed run does."""
         if self._restarts:
             restart_envs(self._parts)
 
 
 def mark_expert(samples: Samples, is_expert: bool) -> Samples:
-    """The samples with ``is_expert``: 0 or 1, in a sequence one for each step."""
+    """Add ``is_expert`` to the samples: 0 or 1, for sequences one per step."""
     if isinstance(samples, TransitionBatch):
         return samples.with_columns(is_expert=np.full(np.shape(samples.columns["done"])[:2], int(is_expert)))
     return [{**sample, "is_expert": _like(sample["done"], int(is_expert))} for sample in samples]
 
 
 def _like(done: Any, value: int) -> np.ndarray | list[Any] | int:
-    """A number for each step, in the form of ``done``."""
+    """Return a constant per step, in the form of ``done``."""
     if isinstance(done, (list, tuple)):
         return [value] * len(done)
     return np.full(np.shape(done)[:1], value) if np.ndim(done) else value
 
 
 def random_share(share: float) -> Callable[[int], int]:
-    """Each sample of a batch is the expert's with chance ``share``."""
+    """Return a function that draws each sample of a batch from the expert with probability ``share``."""
     return lambda size: int(np.random.binomial(size, share))
 
 
@@ -195,16 +195,16 @@ def run_with_expert(
     mix_of: Callable[[EasyDict, EasyDict], Mix],
     model_path_of: Callable[[EasyDict, EasyDict], str | None],
 ) -> Policy:
-    """What the pipelines with an expert have in common.
+    """Run a pipeline with an expert.
 
-    The expert plays in envs of its own, of the agent's config, and never explores by epsilon. Its compiled config is
-    ``expert_config.py`` in the experiment folder.
+    The expert plays in separate envs of the agent's config, and never explores by epsilon. Its compiled config is saved
+    as ``expert_config.py`` in the experiment folder.
 
     Args:
-        arguments: those of the pipeline.
-        mode: what ``ding -m`` calls this pipeline.
-        mix_of: how samples are mixed, from the two compiled configs (the agent's first).
-        model_path_of: the checkpoint of the expert, from the two compiled configs.
+        arguments: Arguments of the pipeline.
+        mode: Name of the pipeline for ``ding -m``.
+        mix_of: Returns the mixing from the two compiled configs (agent first).
+        model_path_of: Returns the expert's checkpoint from the two compiled configs.
     """
     with opened_run(arguments) as run, contextlib.ExitStack() as ends:
         cfg = run.cfg
@@ -225,11 +225,11 @@ def run_with_expert(
 
 
 def compiled_expert(arguments: RunArguments, cfg: EasyDict) -> EasyDict:
-    """The expert's config, with the agent's envs in the expert's manager.
+    """Return the expert's config, with the agent's envs in the expert's env manager.
 
     Args:
-        arguments: those of the pipeline.
-        cfg: the compiled config of the agent, whose seed and experiment folder are those of the expert, too.
+        arguments: Arguments of the pipeline.
+        cfg: Compiled config of the agent, which also defines seed and experiment folder.
     """
     main, create = load_input(arguments.expert_cfg, commanded=True)
     main.exp_name = cfg.exp_name
@@ -245,7 +245,7 @@ def compiled_expert(arguments: RunArguments, cfg: EasyDict) -> EasyDict:
     )
     expert.env = EasyDict({**cfg.env, "manager": expert.env.manager})
     if "nstep" in cfg.policy and "nstep" in expert.policy:
-        # Its samples are learned from by the agent.
+        # The agent learns from its samples.
         expert.policy.nstep = cfg.policy.nstep
     return expert
 
@@ -253,13 +253,13 @@ def compiled_expert(arguments: RunArguments, cfg: EasyDict) -> EasyDict:
 def playing_expert(
     arguments: RunArguments, expert: EasyDict, state: StateDict, collector: str | None = None
 ) -> AbstractContextManager[Demonstrator]:
-    """The expert with these weights, in envs of its own.
+    """Create the expert with these weights, in separate envs.
 
     Args:
-        arguments: those of the pipeline.
-        expert: its compiled config.
-        state: its weights.
-        collector: see ``demonstrator``.
+        arguments: Arguments of the pipeline.
+        expert: Compiled config of the expert.
+        state: Weights of the expert.
+        collector: See ``demonstrator``.
     """
     env, _ = env_managers(expert, arguments.env_setting, evaluate=False)
     env.seed(SeedTree(expert.seed).env_seeds(env.env_num, "expert"))
@@ -268,10 +268,10 @@ def playing_expert(
 
 
 def expert_options(cfg: EasyDict) -> tuple[str, str]:
-    """What the command line of a run with this expert needs."""
+    """Return the command line options of a run with this expert."""
     return "--expert-config", os.path.join(cfg.exp_name, "expert_config.py")
 
 
 def replay_buffer_of(cfg: EasyDict, size: int) -> dict[str, Any]:
-    """The replay buffer of a config with another size."""
+    """Return the config of the replay buffer with another size."""
     return {**cfg.policy.other.replay_buffer, "replay_buffer_size": size}

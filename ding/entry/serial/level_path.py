@@ -1,4 +1,4 @@
-"""Levels of a procedurally generated env, played on-policy in the order of a ``LevelSampler``."""
+"""On-policy training on levels of a procedurally generated env, selected by a ``LevelSampler``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from ding.worker import SampleSerialCollector
 
 
 class LevelReplayPath(OnPolicyPath):
-    """Each env plays one level in a pass, from its beginning and as often as there is time; after the training, what
-    was collected gives the scores from which the next levels are drawn.
+    """Plays one level per env and pass, repeatedly from its start; after training, the collected samples are scored,
+    and the scores determine the next levels.
 
     Args:
-        parts: the workers. ``cfg.level_replay`` has the settings of the sampler, and ``num_levels`` (500).
-        interruptible: makes the section that a signal may leave at any point.
+        parts: Workers of the run. ``cfg.level_replay`` has the settings of the sampler, and ``num_levels`` (default
+            500).
+        interruptible: Context manager for sections that a signal may interrupt at any point.
 
     Raises:
-        ConfigValueError: the collector does not collect samples, or the settings are wrong.
+        ConfigValueError: The collector does not collect samples, or the settings are invalid.
     """
 
     def __init__(self, parts: SerialParts, interruptible: Callable[[], AbstractContextManager[None]]) -> None:
@@ -55,10 +56,10 @@ class LevelReplayPath(OnPolicyPath):
         self._levels = [self._sampler.sample() for _ in range(self._env_num)]
 
     def state_dict(self) -> StateDict:
-        """The state of the sampler, and the levels of the next pass."""
+        """Return the state of the sampler, and the levels of the next pass."""
         return {"sampler": self._sampler.state_dict(), "levels": list(self._levels)}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what :meth:`state_dict` returned."""
+        """Restore a :meth:`state_dict`."""
         self._sampler.load_state_dict(state_dict["sampler"])
         self._levels = list(state_dict["levels"])

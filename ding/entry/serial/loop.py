@@ -1,15 +1,15 @@
-"""The loop of the serial mode, in one place: a pass from the collector to the learner.
+"""Loop of the serial mode: one pass from the collector to the learner.
 
-A loop collects once in each pass and then trains on every batch that its data path yields; which samples are kept, for
-how long, and how often they are drawn is the path's business alone. ``ReplayPath`` is that of the off-policy
-algorithms, ``OnPolicyPath`` that of the on-policy ones; others lie beside this module.
+A loop collects once per pass and then trains on every batch of its data path. The path determines which samples are
+kept, for how long, and how often they are used. ``ReplayPath`` serves off-policy algorithms, ``OnPolicyPath`` on-policy
+ones; other paths are in neighbouring modules.
 
 env step        one step of one collector env; ``collector.envstep`` counts them over all envs
 train iter      one optimisation step; ``learner.train_iter`` counts them
-pass            one turn of the loop: maybe evaluate, collect, train on the batches that the data path yields
-sample          what the learner trains on: a transition, or a trajectory segment
+pass            one cycle of the loop: evaluate if due, collect, train on the batches of the data path
+sample          training input of the learner: a transition, or a trajectory segment
 return          sum of the rewards of one episode; an evaluation reports the mean over its episodes
-stop value      the mean evaluation return at which a run counts as solved and ends
+stop value      mean evaluation return at which a run counts as solved and ends
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ _SHOW_EVERY_S = 0.25
 
 
 class StopNow(BaseException):
-    """Leaves an interruptible section; caught by the loop, never by code in between."""
+    """Leaves an interruptible section; caught only by the loop."""
 
 
 class StopSignals:
-    """Context manager that notes the first SIGINT or SIGTERM in ``requested`` while a run lasts.
+    """Context manager that records the first SIGINT or SIGTERM in ``requested``.
 
-    A section marked ``interruptible`` (collecting, evaluating) is left at once by an exception; the update of a network
-    is finished first, so that the checkpoint that follows is whole.
+    An exception leaves a section marked ``interruptible`` (collection, evaluation) at once; the update of a network is
+    completed first, so that the following checkpoint is consistent.
 
     Args:
-        notify: called inside the handler of the first signal, to report that the run is about to stop.
+        notify: Called inside the handler of the first signal, to report that the run is about to stop.
     """
 
     def __init__(self, notify: Callable[[], None] = write_notice) -> None:
         self._notify = notify
         self.requested: int | None = None
-        #: Called inside the handler, too.
+        #: Also called inside the handler.
         self.on_request: Callable[[], None] = lambda: None
         self._interruptible = False
         self._handlers = contextlib.ExitStack()
@@ -88,10 +88,10 @@ class StopSignals:
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """A section that a signal may leave at any point.
+        """Section that a signal may interrupt at any point.
 
         Raises:
-            StopNow: a signal came, before or inside.
+            StopNow: A signal arrived, before or within the section.
         """
         self._interruptible = True
         try:
@@ -103,25 +103,25 @@ class StopSignals:
 
 
 class DataPath(ABC):
-    """From the collector to the learner."""
+    """Path of the data from the collector to the learner."""
 
     #: Further arguments of ``policy.forward`` for the newest batch.
     train_kwargs: dict[str, Any] | None = None
 
     def prepare(self) -> None:
-        """Collect what must be there before the first pass; nothing by default."""
+        """Collect data required before the first pass; does nothing by default."""
         return
 
     def evaluation_clock(self) -> int | None:
-        """Return what ``eval.evaluator.eval_freq`` counts; ``None``: train iterations."""
+        """Return the counter for ``eval.evaluator.eval_freq``; ``None``: train iterations."""
         return None
 
     @abstractmethod
     def collect(self) -> None:
-        """Collect once, and keep the samples.
+        """Collect once, and store the samples.
 
         Raises:
-            StopNow: a signal came; nothing was kept.
+            StopNow: A signal arrived; nothing was stored.
         """
 
     @abstractmethod
@@ -129,18 +129,18 @@ class DataPath(ABC):
         """Yield the batches of a pass; the loop trains once on each."""
 
     def trained(self) -> None:
-        """Take over what the learner found out about the newest batch, e.g. its priorities; nothing by default."""
+        """Process the learner's results for the newest batch, e.g. its priorities; does nothing by default."""
         return
 
 
 class ReplayPath(DataPath):
-    """Collects into a replay buffer, and draws ``policy.learn.update_per_collect`` batches from it in each pass.
+    """Collects into a replay buffer, and samples ``policy.learn.update_per_collect`` batches from it in each pass.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        label: marks what was collected, before it is pushed.
-        joins: whether a policy that can may get the batches of several updates in one.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        label: Marks the samples before they are pushed.
+        joins: Whether a policy that supports it may get the batches of several updates at once.
     """
 
     def __init__(
@@ -156,10 +156,10 @@ class ReplayPath(DataPath):
         self._interruptible = interruptible
         self._trained = False
         self._updates = int(parts.cfg.policy.learn.update_per_collect)
-        #: A number of samples; of a policy with several buffers one for each.
+        #: Batch size; for a policy with several buffers one per buffer.
         self._batch_size: Any = parts.learner.policy.get_attribute("batch_size")
         self._uses_priority = bool(parts.learner.policy.get_attribute("priority"))
-        # A limiter counts on draws of one batch.
+        # A rate limiter assumes samples of single batches.
         limited = (parts.cfg.policy.get("other", {}).get("replay_buffer", {}).get("rate_limit") or {}).get(
             "samples_per_insert"
         )
@@ -168,7 +168,7 @@ class ReplayPath(DataPath):
 
     def prepare(self) -> None:
         parts = self._parts
-        # A run that goes on has these samples in its buffer.
+        # The buffer of a resumed run already contains these samples.
         resumed = parts.collector.envstep > 0 and self.buffer.count() > 0
         if (parts.cfg.policy.get("random_collect_size") or 0) > 0 and not resumed:
             with self._interruptible():
@@ -190,7 +190,7 @@ class ReplayPath(DataPath):
         for done in range(0, self._updates, self._joined):
             batch = self._draw(self._joined)
             if batch is None:
-                # Before the first update the buffer is simply not full enough yet, in a resumed run, too.
+                # Before the first update the buffer is simply not full enough yet, also in a resumed run.
                 if self._trained:
                     logger.warning(
                         "the buffer gave no batch of %s after %d of %d updates of this pass; collecting on",
@@ -200,14 +200,14 @@ class ReplayPath(DataPath):
             yield batch
 
     def _draw(self, count: int) -> Samples | None:
-        """The batches of several updates, one behind the other: in one draw where the buffer holds so many."""
+        """Return the concatenated batches of several updates, sampled at once if the buffer has enough elements."""
         if count > 1 and self.buffer.count() >= self._batch_size * count:
             samples: Samples | None = self.buffer.sample(self._batch_size * count, self._parts.learner.train_iter)
             return samples
         return self._joined_batches(count)
 
     def _joined_batches(self, count: int) -> Samples | None:
-        """The batches of several updates, one behind the other, each drawn by itself."""
+        """Return the concatenated batches of several updates, sampled separately."""
         drawn: list[Any] = []
         while len(drawn) < count:
             batch = self._batch()
@@ -227,14 +227,14 @@ class ReplayPath(DataPath):
 
 
 class OnPolicyPath(DataPath):
-    """Trains once on all that was collected in a pass, and keeps none of it.
+    """Trains once on all samples of a pass, and discards them.
 
-    The policy goes through the samples as often as its config says.
+    The policy's config defines the number of epochs over the samples.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        label: marks what was collected.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        label: Marks the samples.
     """
 
     def __init__(
@@ -264,34 +264,34 @@ class OnPolicyPath(DataPath):
 
 
 def _fewest(count: int) -> int:
-    """The smallest count of all processes: each goes through as many minibatches, for they exchange gradients."""
+    """Return the minimum over all processes, which must use equally many minibatches to exchange gradients."""
     counts = torch.zeros(get_world_size(), dtype=torch.int64)
     counts[get_rank()] = count
     return int(allreduce_data(counts, "sum").min())
 
 
 def _first_says(value: bool) -> bool:
-    """The value of the first process, in all of them."""
+    """Broadcast the value of the first process."""
     return allreduce_data(int(value and get_rank() == 0), "sum") > 0
 
 
 def collected(parts: SerialParts, **kwargs: Any) -> Sequence[Any]:
-    """Collect samples, or episodes, once, as the commander says."""
+    """Collect samples or episodes once, with the commander's settings."""
     policy_kwargs = parts.commander.step()
     return parts.collector.collect(train_iter=parts.learner.train_iter, policy_kwargs=policy_kwargs, **kwargs)
 
 
 class SerialLoop:
-    """Collects, trains and evaluates until the run is solved, a limit is reached, or a signal asks to stop.
+    """Collects, trains and evaluates until the run is solved, a limit is reached, or a signal requests a stop.
 
     Args:
-        parts: the workers.
-        data: where the batches come from.
-        max_train_iter: limit of train iterations.
-        max_env_step: limit of env steps.
-        view: shows how the run goes.
-        signals: note the wish to stop.
-        callbacks: called after evaluations and passes, and at the end.
+        parts: Workers of the run.
+        data: Data path.
+        max_train_iter: Limit of train iterations.
+        max_env_step: Limit of env steps.
+        view: Shows the progress.
+        signals: Records stop requests.
+        callbacks: Called after evaluations and passes, and at the end.
     """
 
     def __init__(
@@ -316,12 +316,12 @@ class SerialLoop:
         self._began_s = self._next_show_s = clock()
         self._evaluations = Evaluations()
         self._evaluated_iter: int | None = None
-        # 0 episodes: the run is not evaluated.
+        # With 0 episodes the run is not evaluated.
         self._evaluates = parts.cfg.env.get("n_evaluator_episode") != 0
         several = parts.cfg.policy.get("multi_gpu", False) and get_world_size() > 1
         self._snapshots = SnapshotClock(parts.cfg.policy.learn, clock, _first_says if several else None)
         self._saver = RunSaver(parts)
-        # Of several processes that train one model, each counts what its envs return.
+        # If several processes train one model, each counts the returns of its own envs.
         self._counted: Counted | None = None
         self._statistics = statistics_of(parts.learner.policy)
         if self._statistics is not None and several:
@@ -330,7 +330,7 @@ class SerialLoop:
         signals.on_request = parts.learner.saver.stop_waiting
 
     def run(self) -> RunStatus:
-        """Run to the end and return the last status. After a signal, the ``after_run`` hooks are left to the caller."""
+        """Run to the end and return the last status. After a signal, the caller runs the ``after_run`` hooks."""
         learner, collector = self._parts.learner, self._parts.collector
         learner.call_hook("before_run")
         if self._parts.cfg.policy.learn.get("resume_training", False):
@@ -342,7 +342,7 @@ class SerialLoop:
             while collector.envstep < self._max_env_step and learner.train_iter < self._max_train_iter:
                 if not self._pass():
                     break
-            learner.collector_envstep = collector.envstep  # checkpoints know the env steps of the last collect
+            learner.collector_envstep = collector.envstep  # checkpoints contain the env steps of the last collection
             self._evaluate_at_end()
         except StopNow:
             logger.debug("left at env step %d by signal %s", collector.envstep, self._signals.requested)
@@ -359,7 +359,7 @@ class SerialLoop:
         return self.status()
 
     def status(self) -> RunStatus:
-        """Return how the run does now."""
+        """Return the current status of the run."""
         parts = self._parts
         # A metric evaluator has a dict here.
         stop_value = parts.cfg.env.stop_value
@@ -377,7 +377,7 @@ class SerialLoop:
         )
 
     def _resume(self) -> None:
-        """Go on from the checkpoint that the learner loaded, or from where the last run of the agent ended."""
+        """Resume from the checkpoint that the learner loaded, or from the end of the agent's last run."""
         parts = self._parts
         if not take_up_stop(parts):
             parts.collector.envstep = max(0, parts.learner.collector_envstep)
@@ -391,7 +391,7 @@ class SerialLoop:
             self._evaluations.note_best(parts.evaluator.best)
 
     def _pass(self) -> bool:
-        """One pass; returns whether the run goes on, as far as its limits let it."""
+        """Run one pass; return whether the limits allow another one."""
         learner = self._parts.learner
         clock = self._data.evaluation_clock()
         if self._evaluates and self._parts.evaluator.should_eval(learner.train_iter if clock is None else clock):
@@ -416,7 +416,7 @@ class SerialLoop:
         return self._signals.requested is None
 
     def _share_statistics(self, counted: Counted) -> None:
-        """Take in what the envs of the other processes returned; all do so after each collection."""
+        """Merge the statistics of the envs of other processes; called in all processes after each collection."""
         assert self._statistics is not None
         if self._statistics.norms is None:
             return
@@ -426,25 +426,25 @@ class SerialLoop:
             self._statistics.merge(found[0])
 
     def _save_state(self) -> None:
-        """Save all that a killed run needs to go on."""
+        """Save a snapshot."""
         self._snapshots.restart(self._parts.learner.train_iter)
         if self._snapshots.counts_iterations:
             self._saver.save(beside=True)
             self._saver.go_on()
         else:
-            # When it is due differs from run to run: it must not change the run.
+            # Its time differs from run to run, so it must not affect the run.
             self._saver.save_unasked()
 
     def save(self) -> Path:
-        """Save all that the run needs to go on; returns the folder of the snapshot.
+        """Save a snapshot; return its folder.
 
         Raises:
-            DiskFullError: there is no space.
+            DiskFullError: There is not enough disk space.
         """
         return self._saver.save()
 
     def _save_at_error(self) -> None:
-        """Save the learner's checkpoint, where that is possible; the error is what matters."""
+        """Save the learner's checkpoint if possible, without hiding the original error."""
         try:
             self._saver.finish()
             if self._parts.learner.train_iter:
@@ -463,10 +463,10 @@ class SerialLoop:
         self._show()
 
     def _evaluate_at_end(self) -> None:
-        """Evaluate the last weights, unless the last evaluation was theirs."""
+        """Evaluate the last weights, unless the last evaluation used them."""
         was_judged = self._evaluated_iter == self._parts.learner.train_iter
         if self._evaluates and not was_judged and self._signals.requested is None:
-            # A run with a higher limit would not evaluate here: resumed, this one draws the same numbers.
+            # A run with a higher limit would not evaluate here: keep the random generators for resumption.
             random_state = generator_states()
             self._evaluate()
             set_generator_states(random_state)
@@ -478,6 +478,6 @@ class SerialLoop:
 
 
 def _returns_of(info: object) -> tuple[float, ...]:
-    """The returns of an evaluation, one per episode; none when the evaluator reports another metric."""
+    """Return the episode returns of an evaluation; empty if the evaluator reports another metric."""
     returns = info.get("eval_episode_return", []) if isinstance(info, Mapping) else []
     return tuple(float(value) for value in np.asarray(returns, dtype=np.float64).reshape(-1))

@@ -1,4 +1,4 @@
-"""Batches of a data set instead of a collector's, and whether the data set fits the policy."""
+"""Batches from a data set instead of a collector, and checks of the data set against the policy."""
 
 from __future__ import annotations
 
@@ -21,24 +21,23 @@ from ding.policy.action_kind import as_tuple, is_shape
 from ding.utils import SeedTree, get_rank, get_world_size
 from ding.utils.data.dataset import ColumnDataset, DatasetFieldError
 
-#: The fields of a usual transition.
+#: Fields of a usual transition.
 TRANSITION = ("obs", "next_obs", "action", "reward", "done")
 
 
 class DrawnRows:
-    """Batches that go through a data set again and again, every row once in each epoch.
+    """Batches of successive epochs of a data set, each with every row once.
 
-    The order of an epoch follows from the seed and the number of the epoch alone. Of several ranks each draws its share
-    of every batch.
+    The order of an epoch depends only on the seed and its number. Several ranks share every batch.
 
     Args:
-        dataset: a map-style data set. One with ``rows_at`` gives batches as columns, any other one lists of its items.
-        seed: of the run.
-        batch_size: rows of a batch, of all ranks together.
-        whole: whether the rows behind the last whole batch of an epoch are left out; else they are a smaller one.
+        dataset: Map-style data set. With ``rows_at`` batches are columns, otherwise lists of its items.
+        seed: Seed of the run.
+        batch_size: Rows of a batch, over all ranks.
+        whole: Whether the rows after the last whole batch of an epoch are skipped; otherwise they form a smaller batch.
 
     Raises:
-        ConfigValueError: there are fewer rows than a batch needs, or fewer rows in a batch than ranks.
+        ConfigValueError: There are fewer rows than a batch needs, or fewer rows in a batch than ranks.
     """
 
     def __init__(self, dataset: Dataset[Any], seed: int, batch_size: int, whole: bool = False) -> None:
@@ -56,14 +55,14 @@ class DrawnRows:
         self._order: tuple[int, np.ndarray] = (-1, np.empty(0, np.int64))
 
     def batch(self, number: int) -> Samples:
-        """Return the batch of this number, counted from 0 over all epochs."""
+        """Return the batch with this number, counted from 0 over all epochs."""
         epoch, place = divmod(number, self.batches_per_epoch)
         if self._order[0] != epoch:
             self._order = (epoch, self._shuffled(epoch))
         return self._rows(self._order[1][place * self._share : (place + 1) * self._share])
 
     def _shuffled(self, epoch: int) -> np.ndarray:
-        """The rows of this rank in the order of an epoch; where the ranks' shares differ, the first rows come twice."""
+        """Return the rows of this rank in the order of an epoch; for equal shares, the first rows may occur twice."""
         order = np.arange(self._count, dtype=np.int32 if self._count < 2**31 else np.int64)
         np.random.default_rng(self._seeds.sequence("dataset", index=epoch)).shuffle(order)
         missing = -len(order) % self._ranks
@@ -77,12 +76,12 @@ class DrawnRows:
 
 
 class OfflinePath(DataPath):
-    """Draws every row of a data set once in each epoch, one batch of ``policy.learn.batch_size`` in each pass, so that
-    a resumed run draws what it would have drawn.
+    """Samples every row of a data set once per epoch, one batch of ``policy.learn.batch_size`` per pass; a resumed run
+    gets the same batches.
 
     Args:
-        parts: the workers; no collector is needed.
-        dataset: see :class:`DrawnRows`, also for errors.
+        parts: Workers of the run; no collector is needed.
+        dataset: See :class:`DrawnRows`, also for errors.
     """
 
     def __init__(self, parts: SerialParts, dataset: Dataset[Any]) -> None:
@@ -103,10 +102,10 @@ class OfflinePath(DataPath):
 
 
 def complete_data_set(policy: Policy, dataset: object) -> tuple[str, ...]:
-    """Add the fields that a policy wants from later steps of the data; returns their names.
+    """Add the fields that a policy derives from later steps of the data; return their names.
 
     Raises:
-        ConfigValueError: the rows of the data set are no columns.
+        ConfigValueError: The rows of the data set are not columns.
     """
     if not isinstance(policy, FollowingFields):
         return ()
@@ -125,17 +124,17 @@ def check_data_set(
 ) -> None:
     """Compare the columns of a data set with ``policy.model`` and with the fields that the policy learns from.
 
-    Only data sets of columns and networks of ours are judged.
+    Only columnar data sets and built-in networks are checked.
 
     Args:
-        policy_cls: the policy class; its attribute ``learn_fields`` names the fields that it needs, where these are
-            others than those of a usual transition.
+        policy_cls: Policy class; its attribute ``learn_fields`` names the required fields, if they differ from those of
+            a usual transition.
         model_cfg: ``cfg.policy.model``.
-        dataset: the data set.
-        continuous: whether the actions are continuous, as far as the data set does not show it.
+        dataset: Data set.
+        continuous: Whether the actions are continuous, if the data set does not show it.
 
     Raises:
-        DatasetFieldError: a field is missing, or has another shape, or discrete actions are out of range.
+        DatasetFieldError: A field is missing or has another shape, or discrete actions are out of range.
     """
     if not isinstance(dataset, ColumnDataset) or not is_our_network(policy_cls, model_cfg):
         return

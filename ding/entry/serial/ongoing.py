@@ -1,4 +1,4 @@
-"""The ongoing episodes of a serial run, with their envs and segments, as part of a snapshot."""
+"""Ongoing episodes of a serial run, with their envs and segments, as part of a snapshot."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ logger = logging.getLogger("ding.entry")
 
 
 def ongoing_state(parts: SerialParts) -> tuple[StateDict | None, str]:
-    """A copy of the collector's ongoing episodes, or ``None`` where an env, a policy or the collector has no state
-    that a safe file can hold; and what a snapshot notes of it.
+    """Copy the collector's ongoing episodes; return them and a note for the snapshot.
+
+    The copy is ``None`` if an env, a policy or the collector has no state that can be saved safely.
     """
     collector = parts.collector
     if isinstance(collector, NoCollector):  # a run on a data set has no episodes
@@ -29,13 +30,13 @@ def ongoing_state(parts: SerialParts) -> tuple[StateDict | None, str]:
         state = collector.ongoing_state()
         encode_tree(state, [])
     except (EnvStateError, EnvManagerError, NotImplementedError, RuntimeError, TypeError) as error:
-        # The first line: that of an env in another process has its traceback behind it.
+        # Only the first line: the error of an env in another process continues with its traceback.
         return None, f"begin anew: {str(error).partition(chr(10))[0]}"
     return copy.deepcopy(state), "go on"
 
 
 def load_ongoing(parts: SerialParts, state: StateDict | None) -> None:
-    """Go on with the saved episodes; where none are saved, or they are those of other envs, begin new ones."""
+    """Continue the saved episodes, or start new ones if none are saved or they belong to other envs."""
     if state is not None:
         collector: Any = parts.collector
         try:
@@ -48,7 +49,7 @@ def load_ongoing(parts: SerialParts, state: StateDict | None) -> None:
 
 
 def restart_envs(parts: SerialParts) -> None:
-    """Begin new episodes from seeds that follow from the config's seed and the train iteration."""
+    """Start new episodes from seeds derived from the config's seed and the train iteration."""
     if hasattr(parts.collector, "restart_envs"):
         count, purpose = parts.collector_env.env_num, f"restart at {int(parts.learner.train_iter)}"
         seeds = SeedTree(parts.cfg.seed).env_seeds(count, parts.collector_role, process=get_rank(), purpose=purpose)

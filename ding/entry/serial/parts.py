@@ -1,4 +1,4 @@
-"""From a compiled config to the parts of a serial run, and their orderly end."""
+"""Creation of the parts of a serial run from a compiled config, and their orderly end."""
 
 from __future__ import annotations
 
@@ -39,79 +39,79 @@ EnvSetting = tuple[Callable[..., Any], Sequence[Any], Sequence[Any]]
 
 
 def env_class(env_setting: EnvSetting | None) -> Callable[..., Any] | None:
-    """The env class of a setting; ``None`` for the one of the config."""
+    """Return the env class of a setting; ``None`` for that of the config."""
     return None if env_setting is None else env_setting[0]
 
 
 class Collector(Protocol):
-    """A serial collector, as far as a pipeline calls it."""
+    """Interface of a serial collector for pipelines."""
 
     envstep: int
 
     def collect(self, **kwargs: Any) -> Sequence[Any]:
-        """Collect samples, or episodes."""
+        """Collect samples or episodes."""
 
     def reset_policy(self, _policy: CollectMode | None = None) -> None:
         """Reset the policy, or replace it."""
 
     def close(self) -> None:
-        """Release what the collector holds."""
+        """Release the resources of the collector."""
 
 
 class NoCollector:
-    """Stands in for the collector of a run that learns from a data set: it has made no env steps."""
+    """Placeholder for the collector of a run that learns from a data set; it has made no env steps."""
 
     envstep = 0
 
     def collect(self, **kwargs: Any) -> Samples:
-        """Raises ``RuntimeError``."""
+        """Raise ``RuntimeError``."""
         raise RuntimeError("this run learns from a data set and collects nothing")
 
     def reset_policy(self, _policy: CollectMode | None = None) -> None:
-        """There is nothing to reset."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Do nothing."""
 
     def state_dict(self) -> StateDict:
-        """Nothing."""
+        """Return an empty state."""
         return {}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """There is nothing to take up."""
+        """Do nothing."""
 
 
 class HasState(Protocol):
-    """Something that a saved run takes along.
+    """Object that is part of a saved run.
 
-    It may have a method ``go_on()``, called after each snapshot: what a resumed run begins in another state than the
-    one in which it was saved goes over to that state there.
+    An optional method ``go_on()`` is called after each snapshot: if a resumed run starts in another state than the
+    saved one, it switches to that state.
     """
 
     def state_dict(self) -> StateDict:
-        """What a safe file can hold."""
+        """Return a state that can be saved safely."""
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what :meth:`state_dict` returned."""
+        """Restore a :meth:`state_dict`."""
 
 
 class ReplayBuffer(Buffer, Protocol):
-    """A replay buffer of a run."""
+    """Replay buffer of a run."""
 
     @property
     def replay_buffer_size(self) -> int:
-        """The most samples that it holds."""
+        """Return the capacity of the buffer."""
 
     def close(self) -> None:
-        """Release what the buffer holds."""
+        """Release the resources of the buffer."""
 
 
 def new_buffer(cfg: EasyDict, ends: contextlib.ExitStack, **options: Any) -> ReplayBuffer:
-    """Return a new replay buffer, which ``ends`` closes.
+    """Create a replay buffer, which ``ends`` closes.
 
     Args:
-        cfg: config of the buffer, with its ``type``.
-        options: arguments of its constructor, such as ``exp_name`` and ``instance_name``.
+        cfg: Config of the buffer, with its ``type``.
+        options: Constructor arguments, such as ``exp_name`` and ``instance_name``.
     """
     buffer: ReplayBuffer = BUFFER_REGISTRY.create(cfg, **options)
     close_with(ends, buffer)
@@ -119,7 +119,7 @@ def new_buffer(cfg: EasyDict, ends: contextlib.ExitStack, **options: Any) -> Rep
 
 
 def close_with(ends: contextlib.ExitStack, buffer: Buffer) -> None:
-    """Let ``ends`` close a buffer; one of the user's need not have a method for that."""
+    """Register a buffer to be closed by ``ends``; user-defined buffers need not have ``close``."""
     close = getattr(buffer, "close", None)
     if close is not None:
         ends.callback(close)
@@ -127,18 +127,18 @@ def close_with(ends: contextlib.ExitStack, buffer: Buffer) -> None:
 
 @dataclass
 class Kept:
-    """What outlives the runs of an agent, which trains again and again.
+    """State that persists between the runs of an agent, which may be trained repeatedly.
 
     Attributes:
-        policy: is used as it is, and not made anew.
-        random: states of the global generators after the policy was made.
-        buffer: the replay buffer; ``None`` before the first run, and without one.
-        stopped: how the last run ended, see :func:`ding.entry.serial.run_state.copied_state`; ``None`` before the
+        policy: Policy that is reused instead of created anew.
+        random: States of the global generators after the policy was created.
+        buffer: Replay buffer; ``None`` before the first run, and without one.
+        stopped: End state of the last run, see :func:`ding.entry.serial.run_state.copied_state`; ``None`` before the
             first.
-        exp_name: the experiment folder of the last run.
-        wandb_url: its page at Weights & Biases; empty without one.
-        wandb_sweep: whether runs belong to a sweep of Weights & Biases.
-        config_makes_envs: whether the config says how to make the envs, so that another process can resume a run.
+        exp_name: Experiment folder of the last run.
+        wandb_url: Its page at Weights & Biases; empty without one.
+        wandb_sweep: Whether runs belong to a sweep of Weights & Biases.
+        config_makes_envs: Whether the config defines the envs, so that another process can resume a run.
     """
 
     policy: Policy
@@ -153,10 +153,10 @@ class Kept:
 
 @dataclass
 class SerialParts:
-    """What a serial loop works with. Close it through the context manager that made it.
+    """Workers of a serial loop. Close them through the context manager that created them.
 
-    Where nothing is collected, ``collector`` is a ``NoCollector``, ``collector_env`` is the evaluator's, and the
-    commander has no policy.
+    Without collection, ``collector`` is a ``NoCollector``, ``collector_env`` is the evaluator's, and the commander has
+    no policy.
     """
 
     cfg: EasyDict
@@ -168,11 +168,11 @@ class SerialParts:
     commander: BaseSerialCommander
     collector_env: EnvManager
     evaluator_env: EnvManager
-    #: The role of the collector in the seed tree of the run.
+    #: Role of the collector in the seed tree of the run.
     collector_role: str = "collector"
-    #: What else a saved run consists of, by its name there.
+    #: Additional parts of a saved run, by name.
     saved: dict[str, HasState] = field(default_factory=dict)
-    #: Of a run of an agent.
+    #: State of the agent, if the run belongs to one.
     kept: Kept | None = None
 
 
@@ -187,20 +187,20 @@ def serial_parts(
     strict: bool = False,
     kept: Kept | None = None,
 ) -> Iterator[SerialParts]:
-    """Build envs, policy and workers, and close what was built when the block ends, in whatever way it ends.
+    """Create envs, policy and workers, and close all of them when the block ends, for whatever reason.
 
     Args:
-        cfg: a compiled config.
-        env_setting: ``(env class, collector env configs, evaluator env configs)``; from ``cfg.env`` when not given.
-        model: the network; the policy's default when not given.
-        dynamic_seed: whether each reset of a collector env draws a new seed.
-        with_buffer: whether there is a replay buffer.
-        collects: whether there is a collector with its envs; without one the policy has learn and eval mode only.
-        strict: see :func:`check_model_shapes`.
-        kept: policy and buffer of an agent, which stay open.
+        cfg: Compiled config.
+        env_setting: ``(env class, collector env configs, evaluator env configs)``; by default from ``cfg.env``.
+        model: Network; by default the policy's own.
+        dynamic_seed: Draw a new seed at each reset of a collector env.
+        with_buffer: Whether to create a replay buffer.
+        collects: Whether to create a collector with its envs; otherwise the policy has only learn and eval mode.
+        strict: See :func:`check_model_shapes`.
+        kept: Policy and buffer of an agent, which stay open.
 
     Raises:
-        ConfigValueError: the shapes of ``policy.model`` do not fit the env.
+        ConfigValueError: The shapes of ``policy.model`` do not match the env.
     """
     with contextlib.ExitStack() as ends:
         yield _build(cfg, env_setting, model, dynamic_seed, with_buffer, collects, strict, kept, ends)
@@ -219,7 +219,7 @@ def _build(
 ) -> SerialParts:
     if with_buffer and collects:
         check_buffer_fits(cfg.policy)
-    # Several processes that train one model explore apart, each with envs and random numbers of its own; all start from
+    # Processes that train one model explore independently, each with its own envs and random numbers; all start from
     # the network of rank 0.
     rank = get_rank() if cfg.policy.get("multi_gpu", False) else 0
     seeds = SeedTree(cfg.seed)
@@ -273,14 +273,14 @@ def _check_targets(cfg: EasyDict, collector: object, evaluator: object) -> None:
 
 
 def bind_world_model(cfg: EasyDict, mode: CollectMode | EvalMode) -> None:
-    """Give a policy that acts in a world model a new one, into which its weights are loaded; others stay as they are.
+    """Attach a new world model to a policy that acts in one, so that its weights can be loaded; do nothing for others.
 
     Args:
-        cfg: a compiled config.
-        mode: a mode of the policy.
+        cfg: Compiled config.
+        mode: Mode of the policy.
 
     Raises:
-        ConfigValueError: the config names no world model.
+        ConfigValueError: The config names no world model.
     """
     if not attribute_of(mode, "acts_in_world_model", False):
         return
@@ -294,7 +294,7 @@ def bind_world_model(cfg: EasyDict, mode: CollectMode | EvalMode) -> None:
 def _policy(
     cfg: EasyDict, model: torch.nn.Module | None, seeds: SeedTree, rank: int, collects: bool, kept: Kept | None
 ) -> Policy:
-    """Return a new policy or that of an agent; the global generators are in the states in which it was made."""
+    """Return a new policy or that of an agent; the global generators have their states after its creation."""
     if kept is not None:
         set_generator_states(kept.random)
         return kept.policy
@@ -305,7 +305,7 @@ def _policy(
 
 
 def _replay_buffer(cfg: EasyDict, common: dict[str, Any], kept: Kept | None, ends: contextlib.ExitStack) -> Any:
-    """Return a new replay buffer, which ends with the parts; that of an agent is made once and ends with it."""
+    """Return a new replay buffer, closed with the parts; the buffer of an agent is created once and closed with it."""
     if kept is not None and kept.buffer is not None:
         return kept.buffer
     section = cfg.policy.other.replay_buffer
@@ -321,7 +321,7 @@ def _replay_buffer(cfg: EasyDict, common: dict[str, Any], kept: Kept | None, end
 def env_managers(
     cfg: EasyDict, env_setting: EnvSetting | None, collect: bool = True, evaluate: bool = True
 ) -> tuple[Any, Any]:
-    """Return the collector's and the evaluator's env manager; ``None`` for one that is not wanted."""
+    """Return the env managers of collector and evaluator; ``None`` for one that is not needed."""
     env_fn, collector_cfgs, evaluator_cfgs = env_setting or get_vec_env_setting(cfg.env, collect, evaluate)
 
     def create(cfgs: Sequence[Any] | None) -> EnvManager:

@@ -1,4 +1,4 @@
-"""Keys that only some pipelines read, above all the reward model, and the modes of the command line that do."""
+"""Config keys that only some pipelines read, such as the reward model, and the modes of these pipelines."""
 
 import logging
 
@@ -8,14 +8,14 @@ from ding.config import UnknownKeyError
 
 logger = logging.getLogger("ding.entry")
 
-# Of models that learn from demonstrations, by their type; all others learn beside the policy.
+# Types that learn from demonstrations; all others are trained together with the policy.
 _MODES = {"gail": "serial_gail", "guided_cost": "serial_guided_cost", "trex": "serial_trex", "drex": "serial_trex"}
-# These have an on-policy twin.
+# Types with an on-policy variant.
 _BOTH = ("serial_reward_model", "serial_trex")
 
 
 def reward_mode(kind: str, on_policy: bool) -> str:
-    """What ``ding -m`` calls the pipeline for a reward model of this type."""
+    """Return the mode of ``ding -m`` for a reward model of this type."""
     mode = _MODES.get(kind, "serial_reward_model")
     return f"{mode}_onpolicy" if on_policy and mode in _BOTH else mode
 
@@ -24,7 +24,7 @@ def check_unread_reward_model(cfg: EasyDict, strict: bool) -> None:
     """Warn that a pipeline trains on the rewards of the env although the config has a reward model.
 
     Raises:
-        UnknownKeyError: the same, when ``strict``.
+        UnknownKeyError: Raised instead of the warning if ``strict``.
     """
     section = next((key for key in ("reward_model", "rnd_reward_model") if cfg.get(key)), None)
     if section is None:
@@ -36,10 +36,10 @@ def check_unread_reward_model(cfg: EasyDict, strict: bool) -> None:
 
 
 def check_unread_data_share(cfg: EasyDict, strict: bool) -> None:
-    """Warn that a pipeline reads none of the keys that mix a data set with collected samples.
+    """Warn that a pipeline ignores the keys that mix a data set with collected samples.
 
     Raises:
-        UnknownKeyError: the same, when ``strict``.
+        UnknownKeyError: Raised instead of the warning if ``strict``.
     """
     key = next((key for key in ("offline_train_iter", "offline_share") if cfg.policy.learn.get(key) is not None), None)
     if key is not None:

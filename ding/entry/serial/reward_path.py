@@ -1,4 +1,4 @@
-"""Learning from rewards that a model estimates: a data path around another one."""
+"""Learning from estimated rewards: a data path around another one."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ _SUFFIX = ".pth.tar"
 
 
 class RewardModelPath(DataPath):
-    """Trains a reward model on what was collected, and the policy on the rewards that it estimates.
+    """Trains a reward model on collected samples, and the policy on its estimated rewards.
 
-    The replay buffer keeps the rewards of the env. The state of the model is saved beside each checkpoint that the
-    learner is asked for: ``reward_model/ckpt/ckpt_best.pth.tar``, at the end ``ckpt_last.pth.tar``. A snapshot holds
-    the model with all that it needs to go on.
+    The replay buffer stores the rewards of the env. The model is saved with each checkpoint of the learner:
+    ``reward_model/ckpt/ckpt_best.pth.tar``, at the end ``ckpt_last.pth.tar``. A snapshot contains the model's full
+    state for resumption.
 
     Args:
-        parts: the workers.
-        interruptible: makes the section that a signal may leave at any point.
-        reward_model: the model; of its config ``target_new_data_count`` (samples to collect before it trains, at least
-            one collection) and ``clear_buffer_per_iters`` (after how many trainings it forgets them) are read.
-        on_policy: whether the policy trains on the newest samples alone, ``policy.learn.update_per_collect`` times (1).
-        trains: whether the model goes on learning; else it learns once, before the first pass, by a call of its
-            ``train`` without anything collected.
+        parts: Workers of the run.
+        interruptible: Context manager for sections that a signal may interrupt at any point.
+        reward_model: Reward model; its config keys ``target_new_data_count`` (samples to collect before a training, at
+            least one collection) and ``clear_buffer_per_iters`` (trainings after which its data is cleared) apply.
+        on_policy: Whether the policy trains only on the newest samples, ``policy.learn.update_per_collect`` times
+            (default 1).
+        trains: Whether the model is trained continuously; otherwise its ``train`` is called once, before the first
+            pass, without collected data.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class RewardModelPath(DataPath):
         self._inner.prepare()
 
     def _load_beside(self, checkpoint: str) -> None:
-        """Take up what the model had learned at this checkpoint, from a run whose snapshot does not hold the model."""
+        """Load the model saved with this checkpoint, from a run whose snapshot does not contain the model."""
         folder, name = os.path.split(checkpoint.rstrip(os.sep))
         name = name.removesuffix(_SUFFIX).removeprefix("ckpt_").replace("snapshot_", "iteration_")
         path = checkpoint_path(os.path.dirname(folder), name)
@@ -91,17 +92,17 @@ class RewardModelPath(DataPath):
             logger.warning("the reward model begins anew: there is no %s", path)
 
     def state_dict(self) -> StateDict:
-        """All that the model needs to go on, and the number of its trainings."""
+        """Return the state that the model needs to resume, and the number of its trainings."""
         return {"model": self.reward_model.run_state(), "num_trainings": self._trainings}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restore what :meth:`state_dict` returned."""
+        """Restore a :meth:`state_dict`."""
         self.reward_model.load_run_state(state_dict["model"])
         self._trainings = int(state_dict["num_trainings"])
         self._taken_up = True
 
     def collect(self) -> None:
-        # A model of the user's need not keep its config.
+        # A user-defined model need not keep its config.
         cfg = getattr(self.reward_model, "cfg", self._parts.cfg)
         cfg = cfg.get("reward_model", cfg)
         self._new_count = 0
@@ -152,14 +153,14 @@ def run_with_reward_model(
     before: Callable[[EasyDict], None] = lambda cfg: None,
     ranked: bool = False,
 ) -> Policy:
-    """What the pipelines with a reward model have in common.
+    """Run a pipeline with a reward model.
 
     Args:
-        arguments: those of the pipeline.
-        on_policy: whether there is no replay buffer.
-        mode, options: what ``ding -m`` calls this pipeline, and what else its command line needs.
-        before: called with the compiled config before anything is built; may write into its ``reward_model``.
-        ranked: whether the model reads the whole config, and learns from what lies in the experiment folder, once;
+        arguments: Arguments of the pipeline.
+        on_policy: Whether there is no replay buffer.
+        mode, options: Name of the pipeline for ``ding -m``, and additional options of its command line.
+        before: Called with the compiled config before anything is created; may modify its ``reward_model``.
+        ranked: Whether the model reads the whole config, and learns once from files in the experiment folder;
             ``reward_model.type`` of the main config names it.
     """
     if ranked:
@@ -171,7 +172,7 @@ def run_with_reward_model(
             sentence = f"policy.on_policy is {cfg.policy.on_policy}: run this config with {right}"
             if not on_policy:
                 raise ConfigValueError(sentence)
-            # A config of DI-engine has RND beside an off-policy PPO, which learns from what was just collected.
+            # A DI-engine config combines RND with an off-policy PPO, which learns from the newest samples.
             logger.warning("%s; here it learns from what was just collected, without a replay buffer", sentence)
         before(cfg)
         own = reward_model_config(cfg)
@@ -184,10 +185,10 @@ def run_with_reward_model(
 
 
 def ranked_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
-    """The configs, with ``reward_model.type`` of the main config in the create config.
+    """Return the configs, with ``reward_model.type`` of the main config in the create config.
 
     Raises:
-        ConfigValueError: there is none.
+        ConfigValueError: The type is missing.
     """
     main, create = load_input(input_cfg)
     kind = main.get("reward_model", {}).get("type") or create.get("reward_model", {}).get("type")
@@ -198,10 +199,10 @@ def ranked_input(input_cfg: InputConfig) -> tuple[EasyDict, EasyDict]:
 
 
 def reward_model_config(cfg: EasyDict) -> EasyDict:
-    """The section ``reward_model`` of a compiled config.
+    """Return the section ``reward_model`` of a compiled config.
 
     Raises:
-        ConfigValueError: there is none.
+        ConfigValueError: The section is missing.
     """
     if not cfg.get("reward_model"):
         raise ConfigValueError("create_config.reward_model is missing: it must be a dict with the `type` of the model")
@@ -209,6 +210,6 @@ def reward_model_config(cfg: EasyDict) -> EasyDict:
 
 
 def place_and_writer(parts: SerialParts) -> tuple[str, Any]:
-    """The device of the policy, and the tensorboard writer; none but for the first process."""
+    """Return the device of the policy, and the TensorBoard writer (only in the first process)."""
     writer = parts.learner.tb_logger if get_rank() == 0 else None
     return str(parts.policy.learn_mode.get_attribute("device")), writer

@@ -1,5 +1,5 @@
-"""Writes snapshots of a run, copied in memory and written while training continues; see
-:mod:`ding.entry.serial.run_state` for what they hold, and :mod:`ding.entry.snapshot_clock` for when.
+"""Writer of snapshots, which are copied in memory and written while training continues; see
+:mod:`ding.entry.serial.run_state` for their contents, and :mod:`ding.entry.snapshot_clock` for the schedule.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RunSaver:
     """Saves snapshots of a run, one at a time.
 
     Args:
-        parts: the workers of the run.
+        parts: Workers of the run.
     """
 
     def __init__(self, parts: SerialParts) -> None:
@@ -47,17 +47,17 @@ class RunSaver:
         self._saved: dict[str, int] = {}
         kept = getattr(parts.policy, "kept_samples", None)
         if kept is not None:
-            # What a policy remembers beside its learn state, which checkpoints hold, too.
+            # State of the policy besides its learn state, which checkpoints contain, too.
             parts.saved["kept_samples"] = kept
 
     def save(self, beside: bool = False) -> Path:
-        """Save the learner's checkpoint, and a snapshot; older snapshots are removed. Returns the snapshot's folder.
+        """Save the learner's checkpoint and a snapshot, and remove older snapshots; return the snapshot's folder.
 
         Args:
-            beside: whether the snapshot is written in a thread, while the run goes on.
+            beside: Write the snapshot in a background thread.
 
         Raises:
-            DiskFullError: there is no space, now or for the snapshot before.
+            DiskFullError: There is no space for this or the previous snapshot.
         """
         self.finish()
         learner = self._parts.learner
@@ -72,12 +72,12 @@ class RunSaver:
         return folder
 
     def save_unasked(self, beside: bool = True) -> None:
-        """Save a snapshot that nobody asked for: it neither changes the run nor ends it.
+        """Save an automatic snapshot, which neither changes nor ends the run.
 
-        Where memory or the disk have no room for it, or a part of the run cannot be saved, one line says so.
+        A lack of memory or disk space, or a part of the run that cannot be saved, is logged.
 
         Args:
-            beside: whether the snapshot is written in a thread, while the run continues.
+            beside: Write the snapshot in a background thread.
         """
         self.finish()
         progress = progress_of(self._parts)
@@ -88,14 +88,14 @@ class RunSaver:
         self._parts.learner.collector_envstep = self._parts.collector.envstep
         try:
             write = self._prepared(self._folder())
-        except Exception as error:  # noqa: BLE001 - a part of the user's may have no state, which the run does not need
+        except Exception as error:  # noqa: BLE001 - a user-defined part may have no state, which the run does not need
             logger.warning(_NOT_SAVED, type(error).__name__, error)
             return
 
         def write_or_say() -> None:
             try:
                 write()
-            except Exception as error:  # noqa: BLE001 - as above, and whatever a disk does
+            except Exception as error:  # noqa: BLE001 - as above, and any disk error
                 logger.warning(_NOT_SAVED, type(error).__name__, error)
 
         self._writing = self._writer.submit(write_or_say)
@@ -103,7 +103,7 @@ class RunSaver:
             self.finish()
 
     def _has_room(self) -> bool:
-        """Return whether memory and disk of all processes have room for a snapshot; a line says which has not."""
+        """Return whether all processes have enough memory and disk for a snapshot; a lack is logged."""
         needed, free = _buffer_bytes(self._parts.buffer), available_memory_bytes()
         fits = free is None or needed <= free // 2
         if not fits:
@@ -119,7 +119,7 @@ class RunSaver:
                 fits = False
                 logger.warning(_NOT_SAVED, type(error).__name__, error)
         if self._parts.cfg.policy.get("multi_gpu", False) and get_world_size() > 1:
-            # A snapshot without the part of a process is none, and would push out a whole one.
+            # A snapshot without the part of a process is useless, and would displace a complete one.
             fits = allreduce_data(int(fits), "sum") == get_world_size()
         return fits
 
@@ -127,10 +127,10 @@ class RunSaver:
         return Path(self._parts.cfg.exp_name) / "ckpt" / f"snapshot_{self._parts.learner.train_iter}"
 
     def _prepared(self, folder: Path, classic: Path | None = None) -> Callable[[], None]:
-        """Copy the state of the run, and return what writes the copy.
+        """Copy the state of the run, and return a function that writes the copy.
 
         Args:
-            classic: the checkpoint of the learner as it is now, where there is one.
+            classic: Current checkpoint file of the learner, if any.
         """
         parts, saver = self._parts, self._parts.learner.saver
         state, episodes = copied_state(parts)
@@ -155,33 +155,33 @@ class RunSaver:
         return write
 
     def note_taken_up(self) -> None:
-        """Note that the run continues from a snapshot, which need not be written again before the run moves."""
+        """Record that the run continues from a snapshot, which need not be written again before the run advances."""
         self._saved = progress_of(self._parts)
 
     def go_on(self) -> None:
-        """Do after a snapshot what a run that is taken up from it does, so that both are equal."""
+        """Apply the changes that resumption from the snapshot implies, so that both runs are equal."""
         random_state = generator_states()
         if self._episodes != "go on":
             restart_envs(self._parts)
         for one in self._parts.saved.values():
-            # Only those have it that a run takes up in another state than that in which they were saved.
+            # Only parts that resume in another state than the saved one have this method.
             getattr(one, "go_on", lambda: None)()
         evaluate_anew(self._parts, random_state)
 
     def finish(self) -> None:
-        """Wait for the snapshot that is being written; raises what it failed with."""
+        """Wait for the snapshot being written; raise its error."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
 
 
 def _buffer_bytes(buffer: object) -> int:
-    """What a copy of the buffer takes; 0 where it does not say."""
+    """Return the memory of a copy of the buffer in bytes; 0 if unknown."""
     return int(getattr(buffer, "nbytes", 0) or 0)
 
 
 def _writer_of_learner(parts: SerialParts, classic: Path | None) -> Callable[[str], object]:
-    """What writes the state of the learner as it is now, in the moment of this call."""
+    """Return a function that writes the learner's state at the time of this call."""
     if classic is not None and classic.is_file():
         data = classic.read_bytes()
 
@@ -190,7 +190,7 @@ def _writer_of_learner(parts: SerialParts, classic: Path | None) -> Callable[[st
                 file.write(data)
 
         return write
-    # Nobody saved it, or a hook of the user's did elsewhere.
+    # It was not saved, or a user-defined hook saved it elsewhere.
     learner = parts.learner
     state = {**learner.policy.state_dict(), "last_iter": learner.train_iter, "last_step": learner.collector_envstep}
     state = copy.deepcopy(state)
@@ -208,7 +208,7 @@ def _write(
         try:
             write_tree(target, state, FILE_KIND)
         except SafeFileError as error:
-            # An object of the user's, in the buffer say: the run can go on without its old data.
+            # A user-defined object, e.g. in the buffer: the run can resume without its old data.
             unsafe = [key for key in optional if not _is_safe(state[key])] or optional
             names = " and the ".join(_TITLES.get(key, key.replace("_", " ")) for key in unsafe)
             logger.warning("the %s is not saved: %s", names, error)

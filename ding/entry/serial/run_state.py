@@ -1,12 +1,12 @@
-"""All that a run needs to go on: a snapshot of the learner, the replay buffer, the random generators, the counters, and
-what :attr:`SerialParts.saved` names, such as a reward model or an expert.
+"""State from which a run resumes: a snapshot of the learner, the replay buffer, the random generators, the counters,
+and the parts in :attr:`SerialParts.saved`, such as a reward model or an expert.
 
-A snapshot is a checkpoint folder (:mod:`ding.utils.checkpoint`) ``ckpt/snapshot_<train iteration>``; of several
-processes, each but the first has its part in ``rank<r>`` below it. :mod:`ding.entry.serial.run_saver` writes it. A run
-that goes on from it is equal, bit for bit, to the run that wrote it and went on. Both go on in the middle of their
-episodes (:mod:`ding.envs.env.state`). Where an env has no state that can be saved, both begin new episodes there, from
-seeds that follow from the config's seed and the train iteration; ``episodes`` in the notes of the manifest says which
-of the two, and why.
+A snapshot is a checkpoint folder (:mod:`ding.utils.checkpoint`) ``ckpt/snapshot_<train iteration>``; every process but
+the first has its part in ``rank<r>`` below it. :mod:`ding.entry.serial.run_saver` writes it. A run resumed from a
+snapshot equals, bit for bit, the run that wrote it and continued. Both continue in the middle of their episodes
+(:mod:`ding.envs.env.state`). If an env has no state that can be saved, both start new episodes there, from seeds
+derived from the config's seed and the train iteration; ``episodes`` in the notes of the manifest records which applies,
+and why.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from ding.worker.collector.base_serial_evaluator import BEST_CKPT_NAME, SerialEv
 
 logger = logging.getLogger("ding.entry")
 
-#: The file of a snapshot with all but the learner, and what it says that it is.
+#: File of a snapshot with all state but the learner's, and its declared kind.
 STATE = "state.safetensors"
 FILE_KIND = "ding.run_state"
 
 
 def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
-    """Take up the snapshot ``checkpoint``, or the one that belongs to this classic file; returns whether there is one.
+    """Restore the snapshot ``checkpoint``, or the one that belongs to this classic file; return whether it exists.
 
-    The learner has loaded the checkpoint itself before.
+    The learner must have loaded the checkpoint before.
 
     Raises:
-        FileRefusedError: the snapshot is damaged; the message names the newest good one.
+        FileRefusedError: The snapshot is damaged; the message names the newest good one.
     """
     state = read_run_state(checkpoint)
     if state is None:
@@ -55,12 +55,13 @@ def load_run_state(checkpoint: str | Path, parts: SerialParts) -> bool:
 
 
 def read_run_state(checkpoint: str | Path) -> StateDict | None:
-    """Return all but the learner from the snapshot ``checkpoint``, or from the one that belongs to this classic file.
+    """Return all state but the learner's from the snapshot ``checkpoint``, or the one that belongs to this classic
+    file.
 
-    ``None``: there is none.
+    ``None``: it does not exist.
 
     Raises:
-        FileRefusedError: the snapshot is damaged; the message names the newest good one.
+        FileRefusedError: The snapshot is damaged; the message names the newest good one.
     """
     folder = _snapshot_of(Path(checkpoint))
     if folder is None:
@@ -80,37 +81,37 @@ def read_run_state(checkpoint: str | Path) -> StateDict | None:
 
 
 def copied_state(parts: SerialParts, with_buffer: bool = True) -> tuple[StateDict, str]:
-    """Return a copy of all that a run needs to go on, but the learner; and what becomes of the ongoing episodes.
+    """Copy the state of a run, except the learner's; return it and a note about the ongoing episodes.
 
     Args:
-        with_buffer: whether the replay buffer is part of it.
+        with_buffer: Whether to include the replay buffer.
     """
     ongoing, episodes = ongoing_state(parts)
     state: dict[str, Any] = {"random": generator_states(), "cfg_seed": int(parts.cfg.seed), "ongoing": ongoing}
     for key in ("collector", "evaluator"):
         state[key] = copy.deepcopy(state_of(getattr(parts, key)))
-    # A buffer gives copies.
+    # A buffer returns copies.
     state["buffer"] = state_of(parts.buffer) if with_buffer else None
     return state | {key: copy.deepcopy(one.state_dict()) for key, one in parts.saved.items()}, episodes
 
 
 def take_up(state: StateDict, parts: SerialParts, source: str) -> None:
-    """Go on from a :func:`copied_state`.
+    """Restore a :func:`copied_state`.
 
     Args:
-        source: where it comes from, for messages.
+        source: Origin of the state, for messages.
     """
     for key in ("collector", "evaluator", "buffer"):
         if state[key] is not None:
             getattr(parts, key).load_state_dict(state[key])
     best = Path(parts.cfg.exp_name, "ckpt", BEST_CKPT_NAME)
     if isinstance(parts.evaluator, SerialEvaluator) and not best.exists():
-        parts.evaluator.forget_best()  # it lies in the folder of the run before
+        parts.evaluator.forget_best()  # the best one is in the folder of the previous run
     for key, one in parts.saved.items():
         if state.get(key) is not None:
             one.load_state_dict(state[key])
         else:
-            # The snapshot is older than this part of it, or the part had no safe form.
+            # The snapshot predates this part, or the part could not be saved safely.
             logger.warning("the saved state %s holds no %s, which is not taken up", source, key.replace("_", " "))
     # Older snapshots have no ongoing episodes.
     load_ongoing(parts, state.get("ongoing"))
@@ -118,14 +119,14 @@ def take_up(state: StateDict, parts: SerialParts, source: str) -> None:
 
 
 def progress_of(parts: SerialParts) -> dict[str, int]:
-    """How far a run is, as the notes of a snapshot say it."""
+    """Return the progress of a run for the notes of a snapshot."""
     return {"train_iter": parts.learner.train_iter, "env_step": int(parts.collector.envstep)}
 
 
 def note_stop(parts: SerialParts) -> None:
-    """Keep how the run of an agent ended, for its next one; the policy and the buffer are kept as they are.
+    """Keep the end state of an agent's run for its next one; policy and buffer are kept unchanged.
 
-    A run that failed before it did anything leaves nothing to continue, not even its folder.
+    A run that failed before its first step leaves nothing to continue, not even its folder.
     """
     progress = progress_of(parts)
     if parts.kept is not None and any(progress.values()):
@@ -134,7 +135,7 @@ def note_stop(parts: SerialParts) -> None:
 
 
 def take_up_stop(parts: SerialParts) -> bool:
-    """Go on from where the last run of the agent ended; returns whether there was one."""
+    """Continue from the end of the agent's last run; return whether there was one."""
     if parts.kept is None or parts.kept.stopped is None:
         return False
     state = parts.kept.stopped
@@ -145,18 +146,18 @@ def take_up_stop(parts: SerialParts) -> bool:
 
 
 def evaluate_anew(parts: SerialParts, random_state: dict[str, Any]) -> None:
-    """New evaluations from known seeds; the global generators are as they were when the state was saved."""
+    """Restart evaluations from known seeds, without changing the restored global generators."""
     seed_evaluation(parts.evaluator_env, parts.cfg.seed)
     set_generator_states(random_state)
 
 
 def newest_good_snapshot(exp_dir: str | Path) -> Path | None:
-    """The newest good snapshot of an experiment; those that are damaged are logged and passed over."""
+    """Return the newest good snapshot of an experiment; damaged ones are logged and skipped."""
     return next(good_snapshots(Path(exp_dir) / "ckpt"), None)
 
 
 def _snapshot_of(checkpoint: Path) -> Path | None:
-    """The snapshot that ``checkpoint`` is or that has the same learner; ``None`` when there is none."""
+    """Return the snapshot ``checkpoint``, or the one with the same learner; ``None`` if there is none."""
     if checkpoint.is_dir():
         return checkpoint
     snapshot = checkpoint.with_name(checkpoint.name.removesuffix(CLASSIC_SUFFIX).replace("iteration_", "snapshot_"))
@@ -169,7 +170,7 @@ def _snapshot_of(checkpoint: Path) -> Path | None:
 
 
 def state_of(worker: object) -> object:
-    """The worker's state, or ``None`` for a worker that a run does not have, or one of the user's that has no state."""
+    """Return the worker's state; ``None`` for a missing worker, or a user-defined one without state."""
     if worker is None:
         return None
     if not hasattr(worker, "state_dict"):

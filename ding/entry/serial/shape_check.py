@@ -1,4 +1,4 @@
-"""Shapes in the config that contradict the env, reported before a network meets them."""
+"""Checks of configured shapes against the env, before a network is used."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class HasSpaces(Protocol):
 
     @property
     def observation_space(self) -> object:
-        """The gymnasium space of the observations of one env."""
+        """Return the Gymnasium space of the observations of one env."""
 
     @property
     def action_space(self) -> object:
-        """The gymnasium space of the actions of one env."""
+        """Return the Gymnasium space of the actions of one env."""
 
 
 def check_model_shapes(
@@ -40,19 +40,19 @@ def check_model_shapes(
 ) -> None:
     """Compare ``policy.model`` with the spaces of the env.
 
-    Only a network of ours is judged: what the keys mean to a policy or model of the user's is not known here.
+    Only built-in networks are checked, because the keys may have other meanings in user-defined policies and models.
 
     Args:
-        policy_cls: the policy class; its ``default_model`` shows whose network it is.
+        policy_cls: Policy class; its ``default_model`` shows whether the network is built in.
         model_cfg: ``cfg.policy.model``.
-        env: an env or env manager.
-        num_players: of a game; with several, the observation space may be that of all together, one after the other,
-            and actions are not compared.
-        strict: whether a network with fewer outputs than there are actions, but more than one, is refused. It takes the
-            first actions, and is warned about; DI-engine's Enduro config has one. More outputs are always refused.
+        env: Env or env manager.
+        num_players: Number of players of a game; with several, the observation space may be that of all players
+            combined, and actions are not compared.
+        strict: Reject a network with fewer outputs than actions, but more than one. Otherwise it uses only the first
+            actions, with a warning, as in DI-engine's Enduro config. More outputs are always rejected.
 
     Raises:
-        ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit, or no network acts in the action space.
+        ConfigValueError: ``obs_shape`` or ``action_shape`` does not match, or no network supports the action space.
     """
     check_obs_shape(policy_cls, model_cfg, env, num_players)
     if not is_our_network(policy_cls, model_cfg) or getattr(policy_cls, "has_latent_actions", False):
@@ -81,16 +81,16 @@ def check_model_shapes(
 def check_obs_shape(
     policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: HasSpaces, num_players: int = 1
 ) -> None:
-    """Compare ``policy.model.obs_shape`` with the observation space; the arguments are those of check_model_shapes.
+    """Compare ``policy.model.obs_shape`` with the observation space; see check_model_shapes for the arguments.
 
     Raises:
-        ConfigValueError: it does not fit, or networks take no observations of this kind.
+        ConfigValueError: The shape does not match, or networks do not support such observations.
     """
     wanted = model_cfg.get("obs_shape")
     extended = getattr(policy_cls, "extends_obs", False)
     if wanted is None or extended or not is_our_network(policy_cls, model_cfg):
         return
-    # What one agent, or player, sees, where there are several.
+    # Observation of one agent or player, if there are several.
     together = _agent_num(model_cfg, env.action_space) if num_players == 1 else num_players
     _check_shape("policy.model.obs_shape", wanted, env.observation_space, together)
 
@@ -127,7 +127,7 @@ def _check_dict(key: str, wanted: object, space: spaces.Dict, together: int | No
 
 
 def _shapes(space: spaces.Space[Any], together: int | None) -> Iterator[tuple[int, ...]]:
-    """The shapes of the parts of a dict, and those that one agent sees."""
+    """Yield the shapes of the parts of a dict, and those of a single agent."""
     for part in iter_nested(tree_of(space, tuples=False)):
         if part.shape is not None:
             yield tuple(part.shape)
@@ -136,24 +136,24 @@ def _shapes(space: spaces.Space[Any], together: int | None) -> Iterator[tuple[in
 
 
 def check_observations(policy_cls: type[Policy], model_cfg: Mapping[str, Any], env: EnvManager) -> None:
-    """Compare the first observations of the envs with the space that they declare.
+    """Compare the first observations of the envs with their declared space.
 
-    Only where a network of ours reads them. Dimensions in front, as for the players of a game, and other dtypes, which
-    are converted, are the env's affair.
+    Only for built-in networks. Additional leading dimensions, e.g. for players, and other dtypes, which are converted,
+    are allowed.
 
     Args:
-        policy_cls, model_cfg: as in :func:`check_model_shapes`.
-        env: an env manager; one that is not launched yet is left alone.
+        policy_cls, model_cfg: As in :func:`check_model_shapes`.
+        env: Env manager; one that is not launched yet is not checked.
 
     Raises:
-        EnvDataError: an observation does not have the shape of the space.
+        EnvDataError: An observation does not have the shape of the space.
     """
     space = env.observation_space
     if env.closed or not is_our_network(policy_cls, model_cfg) or not isinstance(space, spaces.Box) or not space.shape:
         return
     manager = env
     ready = manager.ready_obs
-    # Managers of the v2 interface have one array, whose rows are in the order of their ids.
+    # Managers of the v2 interface return one array, with rows in the order of their ids.
     for env_id, obs in ready.items() if isinstance(ready, Mapping) else zip(manager.ready_obs_id, ready):
         if isinstance(obs, (np.ndarray, torch.Tensor)) and tuple(obs.shape[-len(space.shape) :]) != space.shape:
             found = f"shape {tuple(obs.shape)} dtype {str(obs.dtype).removeprefix('torch.')}"
@@ -165,22 +165,22 @@ def check_observations(policy_cls: type[Policy], model_cfg: Mapping[str, Any], e
 
 
 def is_our_network(policy_cls: type[Policy], model_cfg: Mapping[str, Any]) -> bool:
-    """Whether the network is one of ours, so that its keys are known here."""
+    """Return whether the network is built in, so that its keys are known."""
     default_model = getattr(policy_cls, "default_model", None)
     return getattr(default_model, "__module__", "").startswith("ding.") and "type" not in model_cfg
 
 
 def _agent_num(model_cfg: Mapping[str, Any], action_space: object) -> int | None:
-    """How many agents there are; ``None`` where there is one."""
+    """Return the number of agents; ``None`` for a single agent."""
     if "agent_obs_shape" in model_cfg and isinstance(action_space, spaces.MultiDiscrete):
-        # Networks that all agents share, which need not know.
+        # Networks shared by all agents need not know their number.
         return len(action_space.nvec)
     found: int | None = model_cfg.get("agent_num", model_cfg.get("n_agent"))
     return found
 
 
 def _action_shape(space: object, agent_num: int | None) -> tuple[int, ...] | None:
-    """The actions of one agent, where there are several; of the env otherwise."""
+    """Return the action shape of one agent, if there are several, else that of the env."""
     mapping = ActionMapping(space, maps=False) if isinstance(space, spaces.Space) else None
     if mapping is None or mapping.kind is None or mapping.kind == "hybrid":
         return None

@@ -1,4 +1,4 @@
-"""The folders of the snapshots of a serial run: which are good, with the parts of all processes."""
+"""Snapshot folders of a serial run, and their validity including the parts of all processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from ding.utils.checkpoint import Manifest, checked_manifest, good_numbered
 
 
 def good_snapshots(folder: Path) -> Iterator[Path]:
-    """Yield the undamaged snapshots in ``ckpt/``, the newest first; those that are damaged are logged."""
+    """Yield the undamaged snapshots in ``ckpt/``, newest first; damaged ones are logged."""
     return (manifest.folder for manifest in good_numbered(folder, "snapshot", _checked_of_all_ranks))
 
 
@@ -20,7 +20,7 @@ def _checked_of_all_ranks(snapshot: Path) -> Manifest:
 
 
 def own_folder(snapshot: Path) -> Path:
-    """The folder of this process in a snapshot; that of the first one is the snapshot itself."""
+    """Return the folder of this process in a snapshot; for the first process it is the snapshot itself."""
     return _folder_of_rank(snapshot, get_rank())
 
 

@@ -1,4 +1,4 @@
-"""A serial run at Weights & Biases: the section ``wandb_logger`` of the main config (extra ``wandb``)."""
+"""Logging of a serial run to Weights & Biases by the section ``wandb_logger`` of the main config (extra ``wandb``)."""
 
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,17 @@ from ding.utils import require_extra
 
 
 def wants_wandb(parts: SerialParts) -> bool:
-    """Whether the config, or the sweep to which an agent belongs, asks for Weights & Biases."""
+    """Return whether the config, or the sweep of an agent, requests Weights & Biases."""
     return bool(parts.cfg.get("wandb_logger")) or (parts.kept is not None and parts.kept.wandb_sweep)
 
 
 class WandbCallback(RunCallback):
-    """Sends the numbers of the learner and of the evaluations, by env step, and what else the switches ask for.
+    """Logs numbers of the learner and of evaluations over env steps, and further data according to the switches.
 
-    ``WANDB_MODE=offline`` keeps everything on this machine, in the experiment folder.
+    ``WANDB_MODE=offline`` keeps all data local, in the experiment folder.
 
     Args:
-        parts: the workers. ``cfg.wandb_logger`` has the switches of ``wandb_online_logger``.
+        parts: Workers of the run. ``cfg.wandb_logger`` has the switches of ``wandb_online_logger``.
 
     Raises:
         MissingExtraError: wandb is not installed.

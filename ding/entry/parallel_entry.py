@@ -57,8 +57,7 @@ def parallel_pipeline(
     """Train in parallel mode until the stop value is reached; no process outlives the call.
 
     A process that dies is replaced: a collector gets its task again or a new one, a learner resumes from its last
-    checkpoint, the coordinator from its journal. Ctrl-C and SIGTERM end the run in order; a second signal ends it at
-    once.
+    checkpoint, the coordinator from its journal. Ctrl-C and SIGTERM end the run in order, a second signal at once.
 
     Args:
         input_cfg: Path of a config file, or ``(main_config, create_config, system_config)``; not modified.

@@ -1,4 +1,4 @@
-"""Reading, compiling, checking and saving configs (floor 3). The errors are drawn in ``ding.config.errors``."""
+"""Reading, compiling, checking and saving of configs (floor 3). ``ding.config.errors`` shows the errors."""
 
 from ding.utils.exports import lazy_exports
 

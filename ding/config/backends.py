@@ -1,4 +1,4 @@
-"""``system_config.backend``: one key that chooses how the parts of a parallel run exchange data and where they run."""
+"""``system_config.backend``: a single key that selects how a parallel run exchanges data and where its parts run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from ding.utils import did_you_mean
 
 @dataclass(frozen=True)
 class Backend:
-    """What a backend stands for.
+    """Settings implied by a backend.
 
     Attributes:
-        comm: type of ``create_config.comm_learner`` and ``.comm_collector``, where they have that of another backend.
-        planes: type of the planes of learners, collectors and coordinator.
-        transport: network of the control messages; ``None``: HTTP.
+        comm: Type of ``create_config.comm_learner`` and ``.comm_collector``, replacing types of other backends.
+        planes: Type of the planes of learners, collectors and coordinator.
+        transport: Transport of the control messages; ``None``: HTTP.
     """
 
     comm: str
@@ -35,11 +35,11 @@ RAY_KEYS = ("address", "init", *RAY_ROLES)
 
 
 def choose_backend(create: EasyDict, system: EasyDict) -> None:
-    """Put what ``system.backend`` stands for where the parts read it; without the key everything stays as it is.
+    """Apply the settings implied by ``system.backend``; without the key the configs are unchanged.
 
     Raises:
-        ConfigValueError: there is no such backend, or it cannot do what the config says.
-        UnknownKeyError: a key of ``system_config.ray`` looks misspelt.
+        ConfigValueError: The backend does not exist, or does not support the config.
+        UnknownKeyError: A key of ``system_config.ray`` looks misspelt.
     """
     name = system.get("backend")
     section = system.get("ray", {})

@@ -1,7 +1,7 @@
-"""``compile_config``: a user's config and the defaults of every class it names, merged into one.
+"""``compile_config``: merges a user's config with the defaults of every class that it names.
 
-Precedence, from weak to strong: templates, the defaults of the classes, what the policy sets for its workers, what
-the create config sets (types), the user's main config.
+Precedence, from low to high: templates, defaults of the classes, the policy's settings for its workers, the create
+config (types), the user's main config.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from ding.config.source import save_leniently
 from ding.torch_utils.device import MISSING_GPU
 from ding.utils import SERIAL_EVALUATOR_REGISTRY, broadcast_object_list, get_rank
 
-# Name of a part -> the class that the caller gave for it, or None.
+# Name of a part -> class given by the caller, or None.
 Classes = Mapping[str, Any]
 _PARTS = (
     *("env", "env_manager", "policy", "learner", "collector", "evaluator", "buffer", "reward_model", "world_model"),
@@ -51,25 +51,25 @@ def compile_config(
     strict: bool = False,
     save_git_info: bool = False,
 ) -> EasyDict:
-    """Return ``cfg`` with the defaults of every class filled in; the inputs are not changed.
+    """Return ``cfg`` with the defaults of every class filled in; the inputs are not modified.
 
     Args:
-        cfg: the main config.
-        env_manager, policy, learner, collector, evaluator, buffer, env, reward_model, world_model: classes. What is
-            not given is resolved by its ``type``; without one, the learner is ``BaseLearner``, the evaluator
+        cfg: Main config.
+        env_manager, policy, learner, collector, evaluator, buffer, env, reward_model, world_model: Classes. A missing
+            class is resolved by its ``type``; without one, the learner is ``BaseLearner``, the evaluator
             ``InteractionSerialEvaluator``, the env manager ``BaseEnvManager``. ``buffer`` is a class, or a dict from
-            buffer name to class when the policy uses several.
-        seed: stored as ``cfg.seed``.
-        auto: take the classes from ``create_cfg``.
-        create_cfg: the create config; required by ``auto``.
-        save_cfg: create the experiment folder and write the config into it (rank 0).
-        save_path: file name inside the experiment folder; ``formatted_<save_path>`` is written beside it.
-        renew_dir: use a new folder when ``exp_name`` exists already.
-        strict: ``policy.cuda=True`` without a GPU and a misspelt or unread key are errors instead of warnings.
-        save_git_info: also write ``git_log.txt`` and ``git_diff.txt``.
+            buffer name to class if the policy uses several.
+        seed: Stored as ``cfg.seed``.
+        auto: Take the classes from ``create_cfg``.
+        create_cfg: Create config; required by ``auto``.
+        save_cfg: Create the experiment folder and write the config to it (rank 0).
+        save_path: File name inside the experiment folder; ``formatted_<save_path>`` is written next to it.
+        renew_dir: Use a new folder if ``exp_name`` exists.
+        strict: Raise an error instead of a warning for misspelt or unused keys, and for ``policy.cuda`` without a GPU.
+        save_git_info: Also write ``git_log.txt`` and ``git_diff.txt``.
 
     Raises:
-        ConfigError: see the tree in ``ding.config.errors``.
+        ConfigError: See the tree in ``ding.config.errors``.
     """
     check_seed(seed)
     user = sections.copied(cfg, "the main config")
@@ -82,7 +82,7 @@ def compile_config(
     defaults, evaluator = _defaults(user, create, given, auto)
     _check(user, create, defaults, given, strict)
     make_whole(user, defaults)
-    if env is None:  # else the caller may make any number of envs
+    if env is None:  # otherwise the caller may create any number of envs
         check_evaluation(sections.dig(user, "env"))
     result = sections.merged(defaults, user)
     sections.settle_episodes(result.env, user.get("env", {}))
@@ -94,10 +94,10 @@ def compile_config(
 
 
 def whole_config(cfg: Mapping[str, Any], create_cfg: Mapping[str, Any]) -> tuple[EasyDict, EasyDict, type]:
-    """Return the defaults of a config, the config over them, and the class of its policy; nothing is checked.
+    """Return the defaults of a config, the config merged over them, and the class of its policy, without checks.
 
     Raises:
-        ConfigError: a class that the create config names is not found.
+        ConfigError: A class named in the create config is not found.
     """
     user, create = sections.copied(cfg, "the main config"), sections.copied(create_cfg, "create_cfg")
     given = _named_classes(create, dict.fromkeys(_PARTS))
@@ -106,7 +106,7 @@ def whole_config(cfg: Mapping[str, Any], create_cfg: Mapping[str, Any]) -> tuple
 
 
 def _named_classes(create: EasyDict, given: Classes) -> Classes:
-    """Complete the create config, and return the classes that it names where none are given."""
+    """Complete the create config, and return the classes that it names unless they are given."""
     if not create:
         raise ConfigValueError("compile_config(auto=True) needs create_cfg")
     create.setdefault("collector", EasyDict(type="sample"))
@@ -127,7 +127,7 @@ def _manager_of(given: Classes) -> type:
 
 
 def _defaults(user: EasyDict, create: EasyDict, given: Classes, auto: bool) -> tuple[EasyDict, type]:
-    """Return what the config would be without the user's, and the class of the evaluator."""
+    """Return the config without the user's settings, and the class of the evaluator."""
     if given["policy"] is None:
         raise ConfigValueError("compile_config needs the policy class, or auto=True and create_cfg.policy")
     env_manager = _manager_of(given)
@@ -183,7 +183,7 @@ def _finish(result: EasyDict, evaluator: type, seed: int) -> None:
 
 def _save(result: EasyDict, create: EasyDict | None, save_path: str, renew_dir: bool, save_git_info: bool) -> None:
     names = [create_experiment_dir(result.exp_name, renew_dir) if get_rank() == 0 else result.exp_name]
-    broadcast_object_list(names, src=0)  # every rank writes into the folder that rank 0 made
+    broadcast_object_list(names, src=0)  # every rank writes to the folder that rank 0 created
     result.exp_name = names[0]
     if get_rank() != 0:
         return

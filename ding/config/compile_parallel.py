@@ -1,4 +1,4 @@
-"""The configs of the parallel mode: ``compile_config_parallel`` merges three with defaults, and checks them."""
+"""Configs of the parallel mode: ``compile_config_parallel`` merges three configs with defaults, and checks them."""
 
 import os
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ from ding.utils.file_helper import write_text
 
 _COORDINATOR = ("ding.worker.coordinator", "Coordinator")
 MAX_SAMPLES_PER_INSERT = ("max_samples_per_insert", 1000.0)
-"""Key and default: how often the coordinator gives a learner each row on average, at most; ``None``: as often as it
-likes. Several hundred are usual with large batches; without a bound, a learner would train for ever on a frozen
+"""Key and default of the maximum average number of times that the coordinator sends each row to a learner; ``None``: no
+limit. Several hundred are usual with large batches; without a limit, a learner would train forever on a static
 buffer."""
 PLATFORMS = ("local", "slurm", "k8s")
 
@@ -55,27 +55,26 @@ def compile_config_parallel(
     strict: bool = False,
     free_ports: bool = True,
 ) -> EasyDict:
-    """Return ``{main, system, seed}``; the inputs are not changed.
+    """Return ``{main, system, seed}``; the inputs are not modified.
 
-    ``main`` is the main config with the defaults of every class filled in. ``system`` has a section ``coordinator``
-    and one per worker (``learner0``, ``collector0``, ...); see ``ding.config.utils``.
+    ``main`` is the main config with the defaults of every class filled in. ``system`` has a section ``coordinator`` and
+    one per worker (``learner0``, ``collector0``, ...); see ``ding.config.utils``.
 
     Args:
-        cfg, create_cfg, system_cfg: the three configs.
-        seed: stored as ``seed``.
-        save_cfg: make the experiment folder and write the three configs into it, as a file that runs again.
-        save_path: its name inside the experiment folder.
-        platform: ``'local'`` (processes of one machine, or hosts that are given), ``'slurm'`` or ``'k8s'``.
-        coordinator_host, learner_host, collector_host: hosts (nodes with ``'slurm'``); 127.0.0.1 when not given.
-        coordinator_port, learner_port, collector_port: for ``'k8s'``; elsewhere only the coordinator's is read.
-        renew_dir: use a new folder when ``exp_name`` exists already.
-        strict: a key that is misspelt or that nobody reads is an error everywhere, and not only in the sections of
-            the parallel mode.
-        free_ports: with ``'local'``: give every process a port that is free now, for scripts that connect their
-            workers by hand. Else such a port is 0: the process binds any free one and sends it when it enrols.
+        cfg, create_cfg, system_cfg: The three configs.
+        seed: Stored as ``seed``.
+        save_cfg: Create the experiment folder and write the three configs to it, as a file that can be run again.
+        save_path: Name of that file inside the experiment folder.
+        platform: ``'local'`` (processes of one machine, or given hosts), ``'slurm'`` or ``'k8s'``.
+        coordinator_host, learner_host, collector_host: Hosts (nodes with ``'slurm'``); default 127.0.0.1.
+        coordinator_port, learner_port, collector_port: For ``'k8s'``; otherwise only the coordinator's is used.
+        renew_dir: Use a new folder if ``exp_name`` exists.
+        strict: Raise an error for misspelt and unused keys in all sections, not only in those of the parallel mode.
+        free_ports: With ``'local'``: assign a currently free port to every process, for scripts that connect their
+            workers themselves. Otherwise such a port is 0: the process binds a free one and reports it on enrolment.
 
     Raises:
-        ConfigError: see the tree in ``ding.config.errors``. Every message names the full path of the key.
+        ConfigError: See the tree in ``ding.config.errors``. Every message names the full path of the key.
     """
     if platform not in PLATFORMS:
         raise ConfigValueError(f"platform: there is no {platform!r}.{did_you_mean(platform, PLATFORMS)}")
@@ -102,7 +101,7 @@ def compile_config_parallel(
 def _with_addresses(
     result: EasyDict, platform: str, hosts: tuple[str | None, Hosts, Hosts], ports: tuple[int | None, ...]
 ) -> EasyDict:
-    """Shape ``result.system`` for a platform; hosts and ports are those of coordinator, learners and collectors."""
+    """Adapt ``result.system`` to a platform; hosts and ports are those of coordinator, learners and collectors."""
     if platform == "k8s":
         return parallel_transform_k8s(result, *ports)
     if ports[0] is not None:
@@ -112,7 +111,7 @@ def _with_addresses(
 
 
 def _check_all(user: EasyDict, create: EasyDict, system: EasyDict, seed: int) -> EasyDict:
-    """Check the three configs as they are written; returns the defaults of the coordinator."""
+    """Check the three configs as written; return the defaults of the coordinator."""
     check_seed(seed)
     check_create(create)
     check_main(user)
@@ -126,7 +125,7 @@ def _check_all(user: EasyDict, create: EasyDict, system: EasyDict, seed: int) ->
 
 
 def _take_workers(create: EasyDict, system: EasyDict) -> None:
-    """Check the comm parts of ``create_config`` and put them into the system config, where the workers read them."""
+    """Check the comm parts of ``create_config`` and copy them to the system config, where the workers read them."""
     choose_backend(create, system)
     for part in ("comm_learner", "comm_collector"):
         own = defaults_of(class_of(part, create[part], f"create_config.{part}"), f"create_config.{part}")
@@ -136,10 +135,10 @@ def _take_workers(create: EasyDict, system: EasyDict) -> None:
 
 
 def whole_main_config(cfg: Mapping[str, Any], create_cfg: Mapping[str, Any]) -> tuple[EasyDict, EasyDict, type]:
-    """Return the defaults of a main config, the config over them, and the class of its policy; nothing is checked.
+    """Return the defaults of a main config, the config merged over them, and the class of its policy, without checks.
 
     Raises:
-        ConfigError: a class that the create config names is not found.
+        ConfigError: A class named in the create config is not found.
     """
     user, create = sections.copied(cfg, "main_config"), sections.copied(create_cfg, "create_config")
     check_create(create)
@@ -148,9 +147,9 @@ def whole_main_config(cfg: Mapping[str, Any], create_cfg: Mapping[str, Any]) -> 
 
 
 def _main_defaults(user: EasyDict, create: EasyDict) -> tuple[EasyDict, type, type]:
-    """Return what the main config would be without the user's, and the classes of env and policy."""
+    """Return the main config without the user's settings, and the classes of env and policy."""
     create.setdefault("replay_buffer", EasyDict(type="advanced"))
-    # The policy that is built in every process is the one with a command mode, as in the serial mode.
+    # As in the serial mode, every process creates the policy with a command mode.
     create.policy.type = create.policy.type.removesuffix("_command") + "_command"
     env, env_manager, policy_cls = (
         class_of(part, create[part], f"create_config.{part}") for part in ("env", "env_manager", "policy")
@@ -194,7 +193,7 @@ def _compile_main(user: EasyDict, create: EasyDict, strict: bool) -> EasyDict:
 
 
 def _take_load_path(learner: EasyDict) -> None:
-    """``policy.learn.learner.load_path`` is another name of the checkpoint that the learner begins from."""
+    """Apply ``policy.learn.learner.load_path``, an alias for the checkpoint from which the learner starts."""
     if learner.get("load_path") and not learner.hook.get("load_ckpt_before_run"):
         learner.hook.load_ckpt_before_run = learner.load_path
 
@@ -203,14 +202,14 @@ def _commander(user: EasyDict, create: EasyDict) -> EasyDict:
     section = defaults_of(class_of("commander", create.commander, "create_config.commander"), "policy.other.commander")
     check_commander(sections.dig(user, "policy", "other", "commander"), section)
     section.update(create.commander)
-    # As many tasks as there are workers, where nothing else is written.
+    # By default as many tasks as workers.
     section.collector_task_space = sections.dig(user, "policy", "collect", "collector")["collector_num"]
     section.learner_task_space = sections.dig(user, "policy", "learn", "learner")["learner_num"]
     return section
 
 
 def _make_folder(main: EasyDict, system: EasyDict, renew_dir: bool) -> None:
-    """Make the experiment folder; folders of the system config that lie in it move with it when it gets a new name."""
+    """Create the experiment folder; folders of the system config inside of it follow its final name."""
     wanted = os.path.normpath(main.exp_name)
     main.exp_name = create_experiment_dir(main.exp_name, renew_dir)
     for key, path in _paths(system).items():

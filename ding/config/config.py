@@ -1,10 +1,10 @@
 """Reading and saving config files.
 
 A config file is a Python module with ``main_config`` and ``create_config`` (and, for the parallel mode,
-``system_config``). It is executed where it lies, so imports of its neighbours and, inside a package, relative imports
+``system_config``). It is executed in place, so imports of neighbouring modules and, inside a package, relative imports
 work. Executing a file is running a program: read only configs that you trust.
 
-What ``save_config`` writes is such a module again: ``read_config`` reads it and it runs the same experiment.
+``save_config`` writes such a module: ``read_config`` can read it, and it runs the same experiment.
 """
 
 import importlib
@@ -37,17 +37,17 @@ from ding.utils.own_code import OwnModule, execute, note_own_code
 
 
 def save_config_formatted(config_: Mapping[str, Any], path: str = "formatted_total_config.py") -> None:
-    """:func:`save_config_py`, whose files are formatted anyway."""
+    """Alias of :func:`save_config_py`, whose files are always formatted."""
     save_config_py(config_, path)
 
 
 class Config:
-    """The public variables of a config, with where they came from.
+    """Public variables of a config, with their source.
 
     Args:
-        cfg_dict: name to value.
-        cfg_text: source text; read from ``filename`` when not given.
-        filename: the file the config came from.
+        cfg_dict: Variables by name.
+        cfg_text: Source text; by default read from ``filename``.
+        filename: Path of the config file.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Config:
         """Execute the ``.py`` file and return its public variables as a ``Config``.
 
         Raises:
-            ConfigFileError: the suffix, the syntax or the code of the file is wrong, or there is no such file.
+            ConfigFileError: The file does not exist, or its suffix, syntax or code is invalid.
         """
         return Config(_execute(Path(filename)), filename=str(filename))
 
@@ -75,7 +75,7 @@ def read_config_directly(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return every public module-level variable of the config file.
 
     Raises:
-        ConfigFileError: see ``Config.file_to_dict``.
+        ConfigFileError: See ``Config.file_to_dict``.
     """
     return Config.file_to_dict(str(path)).cfg_dict
 
@@ -84,7 +84,7 @@ def read_config(path: str | os.PathLike[str]) -> tuple[EasyDict, EasyDict]:
     """Return ``(main_config, create_config)`` of the config file.
 
     Raises:
-        ConfigFileError: see ``Config.file_to_dict``; a variable that is missing is a ``MissingConfigError``.
+        ConfigFileError: See ``Config.file_to_dict``; a missing variable is a ``MissingConfigError``.
     """
     main, create = _read_variables(path, ("main_config", "create_config"))
     return main, create
@@ -94,7 +94,7 @@ def read_config_with_system(path: str | os.PathLike[str]) -> tuple[EasyDict, Eas
     """Return ``(main_config, create_config, system_config)`` of the config file.
 
     Raises:
-        ConfigFileError: see ``Config.file_to_dict``; a variable that is missing is a ``MissingConfigError``.
+        ConfigFileError: See ``Config.file_to_dict``; a missing variable is a ``MissingConfigError``.
     """
     main, create, system = _read_variables(path, ("main_config", "create_config", "system_config"))
     return main, create, system
@@ -116,7 +116,7 @@ def _read_variables(path: str | os.PathLike[str], names: tuple[str, ...]) -> lis
 
 
 class _UncachedLoader(SourceFileLoader):
-    """Compiles the file anew each time: a cached bytecode would survive an edit within the clock's resolution."""
+    """Recompiles the file each time: cached bytecode would hide an edit within the clock's resolution."""
 
     def get_code(self, fullname: str) -> CodeType:
         source_path = self.get_filename(fullname)
@@ -133,13 +133,13 @@ def _execute(path: Path) -> dict[str, Any]:
     with _search_path(root, path.resolve().parent):
         module = _run_module(path, name)
     if _registrations() > known:
-        # Child processes need what the file registers.
+        # Child processes need the registrations of the file.
         note_own_code(OwnModule(path.stem, str(path.resolve()), by_path=True))
     return {k: v for k, v in vars(module).items() if not k.startswith("_")}
 
 
 def _registrations() -> int:
-    """How many names are registered with the library, and how many envs with gymnasium."""
+    """Return the number of names registered with the library, and of envs registered with Gymnasium."""
     gymnasium = sys.modules.get("gymnasium")
     return sum(map(len, registries.values())) + (0 if gymnasium is None else len(gymnasium.registry))
 
@@ -155,7 +155,7 @@ def _dotted_name(path: Path) -> tuple[Path, str]:
 
 @contextmanager
 def _search_path(*folders: Path) -> Iterator[None]:
-    # At the end: a config beside a file named like an installed package must not shadow that package.
+    # At the end of the path: a config next to a file named like an installed package must not shadow that package.
     added = [str(folder) for folder in dict.fromkeys(folders) if str(folder) not in sys.path]
     sys.path.extend(added)
     try:
@@ -180,7 +180,7 @@ def _run_module(path: Path, name: str) -> ModuleType:
         raise ConfigSyntaxError(f"{error.filename or path}:{error.lineno}: syntax error: {error.msg}") from error
     except ConfigError:
         raise
-    except Exception as error:  # whatever the user's own code raises
+    except Exception as error:  # any error of the user's code
         where = _last_line_in(path, error)
         raise ConfigRunError(f"{path}{where}: {type(error).__name__}: {error}") from error
     return module
@@ -206,16 +206,16 @@ def save_config(
     """Write a compiled config.
 
     Args:
-        config_: the config.
-        path: target file; written whole (temporary name, then renamed).
+        config_: Config to write.
+        path: Target file, replaced atomically.
         type_: ``'py'`` or ``'yaml'``.
-        save_formatted: also write ``formatted_<name>`` beside it, a config file that is a script, too (``'py'`` only).
-        create_cfg: the create config; derived from the types in ``config_`` when not given.
-        strict: a value without faithful source text raises; otherwise the file holds a call in its place that
-            raises, with the key and the reason, when the file is read.
+        save_formatted: Also write ``formatted_<name>`` next to it, a config file that is also a script (``'py'`` only).
+        create_cfg: Create config; by default derived from the types in ``config_``.
+        strict: Raise for a value without faithful source text; otherwise the file contains a call that raises, with the
+            key and the reason, when the file is read.
 
     Raises:
-        ConfigValueError: unknown ``type_``.
+        ConfigValueError: ``type_`` is unknown.
         ConfigNotSerializableError: ``strict`` and a value (a lambda, an open file, ...) cannot be written.
     """
     if type_ == "yaml":
@@ -233,7 +233,7 @@ def save_config_py(config_: Mapping[str, Any], path: str | os.PathLike[str]) -> 
     """Write ``config_`` as a Python config file.
 
     Raises:
-        ConfigNotSerializableError: a value cannot be written as source text.
+        ConfigNotSerializableError: A value cannot be written as source text.
     """
     save_config(config_, path)
 
@@ -243,7 +243,7 @@ def read_config_yaml(path: str | os.PathLike[str]) -> EasyDict:
 
     Raises:
         ImportError: PyYAML is not installed.
-        ConfigFileError: no such file, not valid yaml, or not a mapping.
+        ConfigFileError: The file does not exist, is not valid YAML, or is not a mapping.
     """
     yaml = import_yaml()
     if not Path(path).is_file():
@@ -258,11 +258,11 @@ def read_config_yaml(path: str | os.PathLike[str]) -> EasyDict:
 
 
 def save_config_yaml(config_: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write plain data (numbers, texts, lists, dicts) as yaml; a tuple becomes a list, which is all that yaml has.
+    """Write plain data (numbers, strings, lists, dicts) as YAML; tuples become lists, as YAML has no tuples.
 
     Raises:
         ImportError: PyYAML is not installed.
-        ConfigNotSerializableError: a value has no plain form.
+        ConfigNotSerializableError: A value has no plain form.
     """
     yaml = import_yaml()
     write_text(path, yaml.safe_dump(to_plain(config_), sort_keys=False))

@@ -1,6 +1,6 @@
-"""The meaning of each config key: the comment that stands above its default in the source, or what all share.
+"""Meanings of config keys: the comment above the default in the source, or the shared meaning.
 
-So a key is explained in one place; the reference pages and ``ding new config`` read it there.
+Each key is documented in one place, which the reference pages and ``ding new config`` read.
 """
 
 import ast
@@ -20,7 +20,7 @@ from ding.utils.nested import dotted
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """A key of a component's config: its dotted path, its default, and what it means ("" where nothing says so)."""
+    """Key of a component's config: its dotted path, default, and meaning ("" if undocumented)."""
 
     path: str
     default: Any
@@ -28,11 +28,11 @@ class ConfigKey:
 
 
 def documented_keys(cls: Any) -> list[ConfigKey]:
-    """Return the keys of ``cls.default_config()`` in their order, with their meanings.
+    """Return the keys of ``cls.default_config()`` in order, with their meanings.
 
     Args:
-        cls: a class with a ``default_config``; the comments are those in the ``config`` of the class or, for keys that
-            it does not repeat, of its nearest ancestor that has them, or the shared meaning.
+        cls: Class with a ``default_config``; the comments are those of its ``config`` or, for keys that it does not
+            repeat, of its nearest base class that has them, or the shared meaning.
     """
     meanings: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -50,7 +50,7 @@ def documented_keys(cls: Any) -> list[ConfigKey]:
 
 
 def _of_class(cls: type, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield path and comment of each key in the ``config`` of a class that has one above it."""
+    """Yield path and comment of each commented key in the ``config`` of a class."""
     source = _Source.of(cls.__module__)
     for name, value in _assigned(source.body_of(cls.__name__)):
         if name == "config":
@@ -58,7 +58,7 @@ def _of_class(cls: type, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 class _Source:
-    """A module as text: its statements, and the comments that stand alone on a line, by line."""
+    """Source of a module: its statements, and the standalone comments by line."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -77,7 +77,7 @@ class _Source:
         return cls(importlib.import_module(module))
 
     def keyed(self, node: ast.expr, prefix: str) -> Iterator[tuple[str, str]]:
-        """Yield path and meaning of each key of a dict that is written out, or of one that it names."""
+        """Yield path and meaning of each key of a dict literal, or of the variable that a node names."""
         match node:
             case ast.Dict(keys=keys, values=values):
                 for key, value in zip(keys, values):
@@ -116,7 +116,7 @@ class _Source:
         return next(node.body for node in self.statements if isinstance(node, ast.ClassDef) and node.name == name)
 
     def _named(self, name: str) -> tuple["_Source", ast.expr | None]:
-        """What a variable of the module is, here or where it is imported from."""
+        """Return the value of a module variable, defined here or in the module that it is imported from."""
         for known, value in _assigned(self.statements):
             if known == name:
                 return self, value

@@ -1,26 +1,26 @@
-"""What can be wrong with a config, as one tree.
+"""Config errors as one tree.
 
 ::
 
     ConfigError
     |-- ConfigFileError                      a config file cannot be used
-    |   |-- ConfigSuffixError (KeyError)     neither .py nor, for the yaml readers, .yaml
+    |   |-- ConfigSuffixError (KeyError)     neither .py nor, for the YAML readers, .yaml
     |   |-- ConfigNotFoundError (FileNotFoundError)
     |   |-- ConfigSyntaxError                the file is not valid Python
-    |   |-- ConfigRunError                   the file is valid but fails while it runs
-    |   `-- MissingConfigError (AssertionError)   main_config, create_config or system_config is not there
-    |-- UnknownTypeError (KeyError)          a ``type`` that no registry knows
+    |   |-- ConfigRunError                   the file is valid but raises an error
+    |   `-- MissingConfigError (AssertionError)   main_config, create_config or system_config is missing
+    |-- UnknownTypeError (KeyError)          a ``type`` is not registered
     |-- ConfigImportError (ImportError)      an entry of ``import_names`` cannot be imported
-    |-- UnknownKeyError                      a misspelt key, or one that nobody reads: in strict mode, of an override,
-    |                                        or of a whole section
-    |-- ConfigTrustError                     a run of others needs code that only --trust imports
-    |-- ConfigValueError (AssertionError)    a key is missing or holds what it cannot hold
-    |   `-- ModelConfigError (ValueError)    arguments of a network that do not fit
-    |-- ExperimentDirError (OSError)         the experiment folder cannot be made
-    `-- ConfigNotSerializableError (TypeError)    a value that has no faithful source text
+    |-- UnknownKeyError                      a key is misspelt or unused: in strict mode, in an override, or a whole
+    |                                        section
+    |-- ConfigTrustError                     another user's run needs code, which only --trust imports
+    |-- ConfigValueError (AssertionError)    a key is missing or has an invalid value
+    |   `-- ModelConfigError (ValueError)    arguments do not fit a network
+    |-- ExperimentDirError (OSError)         the experiment folder cannot be created
+    `-- ConfigNotSerializableError (TypeError)    a value has no faithful source text
 
-The built-in base beside a class is what DI-engine raises in the same place; scripts that catch it go on working.
-Every message names the key or the file, and the nearest known name.
+    The built-in base class is the one that DI-engine raises in the same place, so scripts that catch it keep working.
+    Every message names the key or the file, and the closest known name.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ from ding.utils.errors import UserMistake
 
 
 class ConfigError(UserMistake):
-    """Base of everything that is wrong with a config; ``str(error)`` is the message for the user."""
+    """Base class of all config errors; ``str(error)`` is the message for the user."""
 
     def __str__(self) -> str:
-        # KeyError, an additional base of some, would show the repr of the message.
+        # KeyError, an additional base of some classes, would show the repr of the message.
         return " ".join(str(arg) for arg in self.args)
 
 
@@ -45,7 +45,7 @@ class ConfigSuffixError(ConfigFileError, KeyError):
 
 
 class ConfigNotFoundError(ConfigFileError, FileNotFoundError):
-    """There is no such file."""
+    """The file does not exist."""
 
 
 class ConfigSyntaxError(ConfigFileError):
@@ -57,11 +57,11 @@ class ConfigRunError(ConfigFileError):
 
 
 class MissingConfigError(ConfigFileError, AssertionError):
-    """A variable that must be in the file is not there, or is not a dict."""
+    """A required variable is missing in the file, or is not a dict."""
 
 
 class UnknownTypeError(ConfigError, KeyError):
-    """A ``type`` that no registry knows."""
+    """A ``type`` is not registered."""
 
 
 class ConfigImportError(ConfigError, ImportError):
@@ -69,7 +69,7 @@ class ConfigImportError(ConfigError, ImportError):
 
 
 class UnknownKeyError(ConfigError):
-    """A key is misspelt, or nobody reads it. ``texts`` has a sentence for each one."""
+    """A key is misspelt or unused. ``texts`` has one sentence per key."""
 
     def __init__(self, message: str, texts: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -77,20 +77,20 @@ class UnknownKeyError(ConfigError):
 
 
 class ConfigTrustError(ConfigError):
-    """An experiment folder needs code to be loaded, and is not the user's own."""
+    """Loading an experiment folder requires code, and the run is not the user's own."""
 
 
 class ConfigValueError(ConfigError, AssertionError):
-    """A key is missing, or holds something it cannot hold."""
+    """A key is missing, or has an invalid value."""
 
 
 class ModelConfigError(ConfigValueError, ValueError):
-    """Arguments of a built-in network that do not fit (what the network raised is the ``__cause__``)."""
+    """Arguments do not fit a built-in network (the network's error is the ``__cause__``)."""
 
 
 class ExperimentDirError(ConfigError, OSError):
-    """The experiment folder cannot be made (the original exception is the ``__cause__``), or a run lasts there."""
+    """The experiment folder cannot be created (the original error is the ``__cause__``), or a run is active there."""
 
 
 class ConfigNotSerializableError(ConfigError, TypeError):
-    """A value that cannot be written as source text without loss."""
+    """A value cannot be written as source text without loss."""

@@ -1,5 +1,5 @@
-"""The folder of an experiment: a new one for every run, also when two start in the same second, and one run at a time
-in the folder of a run that goes on.
+"""Experiment folders: a new one for every run, even if two start in the same second, and only one active run in the
+folder of a resumed run.
 """
 
 import contextlib
@@ -26,23 +26,23 @@ except ImportError:  # Windows
 logger = logging.getLogger("ding.config")
 
 LOCK_FILE = "alive.lock"
-"""What a run holds in its experiment folder while it lasts, see ``ExperimentLock``."""
+"""Lock file of an active run in its experiment folder, see ``ExperimentLock``."""
 
 OWN_CODE_FILE = "own_code.json"
-"""Which code of the user's a run needs, see ``ding.config.own``."""
+"""Record of the user code that a run needs, see ``ding.config.own``."""
 
 _GIT_TIMEOUT_S = 20.0
 
 
 def create_experiment_dir(exp_name: str, renew_dir: bool) -> str:
-    """Create the folder ``exp_name`` and return the name it got.
+    """Create the folder ``exp_name`` and return its final name.
 
-    With ``renew_dir`` an existing folder is left alone and the name gets the suffix ``_%y%m%d_%H%M%S``, and ``_1``,
-    ``_2``, ... behind it when that is taken, too. Making a folder is atomic, so two processes never share one.
+    With ``renew_dir`` an existing folder is left unchanged, and the name gets the suffix ``_%y%m%d_%H%M%S``, followed
+    by ``_1``, ``_2``, ... if that exists, too. Creating a folder is atomic, so two processes never share one.
 
     Raises:
-        ExperimentDirError: the folder cannot be made (an ``OSError``, too).
-        MissingMainGuardError: this is called while a script of the user's is imported, which would train again.
+        ExperimentDirError: The folder cannot be created (an ``OSError``, too).
+        MissingMainGuardError: The call occurs while a user's script is imported, which would train again.
     """
     refuse_in_import()
     try:
@@ -74,10 +74,10 @@ def _create(exp_name: str, renew_dir: bool) -> str:
 
 @contextlib.contextmanager
 def unused_dir_removed(exp_name: str) -> Iterator[None]:
-    """Remove the new folder of a run after an error, if nothing but configs is in it.
+    """Remove the new folder of a run after an error, if it contains only configs.
 
-    After a mistake of the user's, the log files of workers that were made, and did nothing, may be in it, too. The next
-    try then gets the name that its config asks for.
+    After a user error it may also contain the log files of workers that did nothing. The next attempt then gets the
+    name of its config.
     """
     try:
         yield
@@ -103,14 +103,14 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 class ExperimentLock:
-    """Keeps other runs out of an experiment folder while a run lasts: a context manager, around the whole run.
+    """Context manager that keeps other runs out of an experiment folder during a run.
 
-    It is an exclusive lock of the kernel (``flock``) on ``LOCK_FILE``, which ends with the process that took it,
-    however that ends: children close what they inherit of it. The file says whose it is. It goes with the run; one that
-    a killed run left is in nobody's way.
+    It is an exclusive kernel lock (``flock``) on ``LOCK_FILE``, which ends with the process that took it, however that
+    ends: children close their inherited descriptor. The file names the owner. It is removed with the run; a file left
+    by a killed run does not block others.
 
-    Rank 0 locks for all ranks of a run. On Windows, and in a file system without locks (which a warning says), nothing
-    is locked.
+    Rank 0 locks for all ranks of a run. On Windows, and in a file system without locks (with a warning), nothing is
+    locked.
     """
 
     def __init__(self) -> None:
@@ -124,12 +124,12 @@ class ExperimentLock:
         self.release()
 
     def take(self, folder: str | os.PathLike[str]) -> None:
-        """Lock a folder, until ``release``. One that is not there yet has no run: take it again when it is made.
+        """Lock a folder until ``release``. A missing folder has no run: call this again after creating it.
 
-        Does nothing where this lock is held already.
+        Has no effect if this lock is already held.
 
         Raises:
-            ExperimentDirError: another run lasts there; the message says which.
+            ExperimentDirError: Another run is active there; the message names it.
         """
         if fcntl is None or self._descriptor is not None or get_rank() > 0 or not os.path.isdir(folder):
             return
@@ -149,25 +149,25 @@ class ExperimentLock:
         self._sign()
 
     def release(self) -> None:
-        """Let other runs in."""
+        """Release the lock."""
         if self._descriptor is None:
             return
         with contextlib.suppress(OSError):
-            # While it is locked, so that no other run has made this file its own.
+            # While it is locked, so that no other run has taken over this file.
             if os.path.samestat(os.fstat(self._descriptor), os.stat(self._path)):
                 os.unlink(self._path)
         self._close()
 
     def forget(self) -> None:
-        """In a forked child: the lock stays with the parent, and with it alone."""
+        """In a forked child: leave the lock to the parent alone."""
         self._close()
 
     def _lock(self) -> bool:
-        """Lock the file; ``False`` when that is no longer the one of this name.
+        """Lock the file; return ``False`` if it was replaced by another file of this name.
 
         Raises:
-            BlockingIOError: another process, or another lock of this one, has it.
-            OSError: it cannot be locked.
+            BlockingIOError: Another process, or another lock of this one, holds the lock.
+            OSError: The file cannot be locked.
         """
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         _held.add(self)
@@ -184,7 +184,7 @@ class ExperimentLock:
         return False
 
     def _sign(self) -> None:
-        """Write into the file whose it is; on a full disk it stays empty."""
+        """Write the owner to the file; on a full disk it stays empty."""
         holder = {"host": socket.gethostname(), "pid": os.getpid(), "began": time.strftime("%Y-%m-%d %H:%M:%S")}
         assert self._descriptor is not None
         with contextlib.suppress(OSError):
@@ -212,7 +212,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _holder(path: str) -> str:
-    """The run that has a lock file, in words."""
+    """Describe the run that holds a lock file."""
     try:
         holder = json.loads(Path(path).read_text(encoding="utf-8"))
         return f"the run of process {holder['pid']} on {holder['host']}, begun {holder['began']},"
@@ -221,10 +221,10 @@ def _holder(path: str) -> str:
 
 
 def write_git_info(folder: str) -> None:
-    """Write ``git_log.txt`` and ``git_diff.txt`` of the repository around the working directory into ``folder``.
+    """Write ``git_log.txt`` and ``git_diff.txt`` of the repository around the working directory to ``folder``.
 
-    Outside a repository, or without git, nothing is written. The diff may hold anything that lies uncommitted in the
-    working tree, which is why this only happens on request.
+    Outside of a repository, or without git, nothing is written. The diff contains all uncommitted changes of the
+    working tree, so this happens only on request.
     """
     commands = {
         "git_log.txt": (["git", "describe", "--always", "--dirty"], ["git", "log", "--stat", "-n", "5"]),

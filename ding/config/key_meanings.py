@@ -1,4 +1,4 @@
-"""What config keys mean that many components share; where a component differs, the comment at its default says so."""
+"""Meanings of config keys shared by many components; a component that differs has a comment at its default."""
 
 SHARED_MEANINGS = {
     "type": "(str) The name under which it is registered.",
@@ -194,7 +194,7 @@ SHARED_MEANINGS = {
     "pretrain_checkpoint_path.default": "(str) Checkpoint that players of the category 'default' begin from.",
 }
 
-# Sections that have the same keys: those of each kind of player, and of both networks of a plan diffuser.
+# Sections with the same keys: those of each kind of player, and of both networks of a plan diffuser.
 _OF_PLAYERS = {
     "one_phase_step": "(int) Train iterations of a phase; a snapshot is due after one or two.",
     "strong_win_rate": "(float) Win rate against all rivals with which one phase is enough.",

@@ -1,4 +1,4 @@
-"""Keys of a config given as text, on the command line: ``policy.learn.batch_size=128``."""
+"""Config keys given as text on the command line: ``policy.learn.batch_size=128``."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -19,26 +19,27 @@ _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "-inf
 
 
 def apply_overrides(texts: Iterable[str], configs: Mapping[str, EasyDict]) -> None:
-    """Set keys of configs, as :func:`apply_values`; each text is ``KEY=VALUE``, the value a Python literal or a text.
+    """Set config keys as in :func:`apply_values`; each text is ``KEY=VALUE``, the value a Python literal or a string.
 
     Raises:
-        ConfigError: a text has no ``=``, or a key is wrong.
+        ConfigError: A text has no ``=``, or a key is invalid.
     """
     apply_values(map(parsed, texts), configs)
 
 
 def apply_values(values: Iterable[tuple[str, Any]], configs: Mapping[str, EasyDict]) -> None:
-    """Set keys of configs, which are changed; checks of the compiled config then judge them like those of a file.
+    """Set keys of configs in place; the checks of the compiled config then apply to them like to keys of a file.
 
     Args:
-        values: key and value. The key is the path in ``main_config``, or begins with the name of another config, as in
-            ``create_config.policy.type``; or it is a name alone, such as ``batch_size``, which one key of the whole
-            config has (the one nearest to the top), or which one section may have.
-        configs: by their name: ``main_config``, ``create_config``, and ``system_config`` in the parallel mode.
+        values: Pairs of key and value. The key is a path in ``main_config``, or starts with the name of another config,
+            as in ``create_config.policy.type``; or it is a bare name such as ``batch_size``, which must identify one
+            key of the whole config (the one nearest to the top), or one section that may contain it.
+        configs: Configs by name: ``main_config``, ``create_config``, and ``system_config`` in the parallel mode.
 
     Raises:
-        ConfigValueError: no key has this name, or several have; or the path leads through something that is no section.
-        UnknownKeyError: the path is misspelt, or nobody reads the key there.
+        ConfigValueError: No key or several keys have this name, or the path leads through a value that is not a
+            section.
+        UnknownKeyError: The path is misspelt, or the key is unused there.
     """
     given, short = {name: EasyDict() for name in configs}, []
     for key, value in values:
@@ -57,7 +58,7 @@ def apply_values(values: Iterable[tuple[str, Any]], configs: Mapping[str, EasyDi
 
 
 def _place_of(key: str, configs: Mapping[str, EasyDict]) -> tuple[str, list[str]]:
-    """The config that a key is in, and its path there."""
+    """Return the name of the config that contains a key, and its path there."""
     path = key.split(".")
     root = path.pop(0) if path[0] in configs and len(path) > 1 else "main_config"
     known = {"main_config": _TOP_KEYS, "create_config": CREATE_KEYS | SERIAL_CREATE_KEYS}.get(root)
@@ -75,11 +76,11 @@ def _whole(configs: Mapping[str, EasyDict]) -> tuple[EasyDict, EasyDict, type]:
 
 
 def _refuse_unread(given: Mapping[str, EasyDict], configs: Mapping[str, EasyDict]) -> None:
-    """Refuse overrides that are misspelt or that nobody reads."""
+    """Reject misspelt and unused overrides."""
     try:
         defaults, _, policy = _whole(configs)
     except ConfigError:
-        return  # the run says so itself
+        return  # the run reports it itself
     found = unknown_keys(given["main_config"], defaults, policy)
     found += misspelt_in_create(given.get("create_config", {}), _manager_defaults(configs["create_config"]))
     if found:
@@ -92,7 +93,7 @@ def _manager_defaults(create: EasyDict) -> EasyDict:
 
 
 def _path_of(name: str, config: Mapping[str, Any]) -> list[str]:
-    """The path of the key of this name that is nearest to the top; of one that no section has, where it may stand."""
+    """Return the path of the key with this name that is nearest to the top, or of the section that may contain it."""
     leaves = iter_paths(config, empty=True)
     paths = list(dict.fromkeys(tuple(map(str, keys[:end])) for keys, _ in leaves for end in range(1, len(keys) + 1)))
     found = [path for path in paths if path[-1] == name] or [
@@ -108,10 +109,10 @@ def _path_of(name: str, config: Mapping[str, Any]) -> list[str]:
 
 
 def parsed(text: str) -> tuple[str, Any]:
-    """The key and the value of ``KEY=VALUE``.
+    """Return the key and the value of ``KEY=VALUE``.
 
     Raises:
-        ConfigValueError: there is no ``=``, or a part of the key is missing.
+        ConfigValueError: There is no ``=``, or a part of the key is missing.
     """
     key, equals, value = text.partition("=")
     if not equals or not all(key.strip().split(".")):
@@ -120,10 +121,10 @@ def parsed(text: str) -> tuple[str, Any]:
 
 
 def set_key(config: EasyDict, path: list[str], value: Any) -> None:
-    """Set the key at a path; sections that are missing are made.
+    """Set the key at a path, and create missing sections.
 
     Raises:
-        ConfigValueError: something on the way is no section.
+        ConfigValueError: A value on the path is not a section.
     """
     section = config
     for number, name in enumerate(path[:-1], 1):
@@ -134,7 +135,7 @@ def set_key(config: EasyDict, path: list[str], value: Any) -> None:
 
 
 def literal(text: str) -> Any:
-    """The value of a text: a Python literal, ``true``, ``false``, ``none`` or ``inf`` in any case, or the text."""
+    """Return the value of a text: a Python literal, ``true``, ``false``, ``none``, ``inf`` in any case, or a string."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:

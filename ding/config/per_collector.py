@@ -1,4 +1,4 @@
-"""``env.per_collector``: what the envs of one collector have beside those of the others (seeds, levels, arguments)."""
+"""``env.per_collector``: individual env settings per collector (seeds, levels, arguments)."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -14,7 +14,7 @@ def check_per_collector(env: Mapping[str, Any]) -> None:
     """Check the key.
 
     Raises:
-        ConfigValueError: it is no list of dicts, or an empty one.
+        ConfigValueError: The value is not a list of dicts, or is empty.
     """
     entries = env.get("per_collector", [{}])
     if not isinstance(entries, (list, tuple)) or not entries or not all(isinstance(one, Mapping) for one in entries):
@@ -24,15 +24,15 @@ def check_per_collector(env: Mapping[str, Any]) -> None:
 
 
 def own_env(main: Mapping[str, Any], index: int) -> EasyDict:
-    """Return the entry of a collector, round and round."""
+    """Return the entry of a collector; entries are assigned cyclically."""
     entries = main.get("env", {}).get("per_collector") or [{}]
     return EasyDict(entries[index % len(entries)])
 
 
 def with_own_env(env: EasyDict, own: Mapping[str, Any], task_number: int) -> EasyDict:
-    """Return the env config of a collector's task with the collector's own entry over it.
+    """Return the env config of a collector's task, with the collector's entry merged over it.
 
-    A ``seed`` becomes another one in each task, so that not all tasks play the same episodes.
+    A ``seed`` is varied per task, so that tasks play different episodes.
     """
     result: EasyDict = deep_merge_dicts(env, own)
     if "seed" in own:
@@ -41,10 +41,10 @@ def with_own_env(env: EasyDict, own: Mapping[str, Any], task_number: int) -> Eas
 
 
 def collector_section(cfg: EasyDict, like: str, index: int) -> EasyDict:
-    """Return the section of a collector that joins a run: as that of ``like``, with any free port and its own entry.
+    """Return the section of a joining collector: that of ``like`` with a free port and its own entry.
 
     Args:
-        cfg: a compiled config, ``{main, system}``.
-        index: the number of the new collector.
+        cfg: Compiled config, ``{main, system}``.
+        index: Number of the new collector.
     """
     return EasyDict({**deepcopy(cfg.system[like]), "port": 0, "env": own_env(cfg.main, index)})

@@ -1,8 +1,8 @@
-"""From a ``type`` in a config to its class.
+"""Resolution of a ``type`` in a config to its class.
 
-``ding.config`` lies below the packages whose classes it compiles defaults of, so it never imports them by statement.
-Classes are found through the registries; when a name is not registered yet, the package that registers the classes
-that ship with the library is imported by its name, once, as an entry of ``import_names`` would be.
+``ding.config`` is below the packages whose defaults it compiles, so it never imports them by statement. Classes are
+found through the registries. If a name is not registered yet, the package that registers the built-in classes is
+imported by name, once, like an entry of ``import_names``.
 """
 
 import importlib
@@ -38,7 +38,7 @@ SERIAL_COMMANDER = ("ding.worker", "BaseSerialCommander")
 
 
 def import_by_name(module: str, attribute: str) -> Any:
-    """Return ``attribute`` of ``module``; used where a floor above this one holds the default class."""
+    """Return ``attribute`` of ``module``; for default classes on higher floors."""
     return getattr(importlib.import_module(module), attribute)
 
 
@@ -46,14 +46,14 @@ def class_of(registry: str, section: Mapping[str, Any], where: str) -> type:
     """Return the class that ``section.type`` names.
 
     Args:
-        registry: short name of the registry (a key of ``ding.utils.registries``).
-        section: a config section with ``type`` and, maybe, ``import_names``.
-        where: path of the section, for messages.
+        registry: Short name of the registry (a key of ``ding.utils.registries``).
+        section: Config section with ``type`` and, optionally, ``import_names``.
+        where: Path of the section, for messages.
 
     Raises:
         ConfigValueError: ``section`` has no ``type``.
-        ConfigImportError: a module of ``import_names`` cannot be imported.
-        UnknownTypeError: no registered class has that name.
+        ConfigImportError: A module of ``import_names`` cannot be imported.
+        UnknownTypeError: No class is registered under that name.
     """
     name = section.get("type") if isinstance(section, Mapping) else None
     if not isinstance(name, str):
@@ -66,7 +66,7 @@ def registered(registry: str, name: str, where: str) -> type:
     """Return the class registered as ``name``.
 
     Raises:
-        UnknownTypeError: there is none.
+        UnknownTypeError: No class is registered under that name.
     """
     table = registries[registry]
     if name not in table:
@@ -95,7 +95,7 @@ def defaults_of(cls: object, where: str) -> EasyDict:
     """Return ``cls.default_config()``.
 
     Raises:
-        ConfigValueError: the class has no such method.
+        ConfigValueError: The class has no such method.
     """
     method = getattr(cls, "default_config", None)
     if method is None:
@@ -123,7 +123,7 @@ def _import_home(registry: str) -> None:
             raise
 
 
-#: Types of policies in configs of DI-engine that it does not register itself -> the registered ones.
+#: Policy types in configs of DI-engine that it does not register itself -> registered types.
 RENAMED_POLICIES = {"cql_discrete": "discrete_cql", "sac_discrete": "discrete_sac"}
 
 

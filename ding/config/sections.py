@@ -1,7 +1,7 @@
-"""The sections of a compiled config, each over the defaults of the class that its ``type`` names.
+"""Sections of a compiled config, each merged over the defaults of the class of its ``type``.
 
-Both modes compile the same sections by the same rule: templates, then the defaults of the class, then what the policy
-sets for its workers, then the create config. The user's main config goes over all of them at the end.
+Both modes compile the same sections by the same rule: templates, the defaults of the class, the policy's settings for
+its workers, then the create config. Finally the user's main config is merged over all of them.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ POLICY_TEMPLATE: dict[str, Any] = {
     "other": {"replay_buffer": {}},
 }
 
-# Of the policy: what the workers of a run read, by its section and key.
+# Sections and keys of the policy that the workers of a run read.
 _WORKERS = (("learn", "learner"), ("collect", "collector"), ("other", "commander"))
 
 
 def without_workers(policy_cfg: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section ``policy`` without what the workers of its run read; what is given stays as it is."""
+    """Return the section ``policy`` without the settings of the workers; the input is not modified."""
     kept = {
         section: {key: value for key, value in policy_cfg.get(section, {}).items() if key != worker}
         for section, worker in _WORKERS
@@ -37,17 +37,17 @@ def without_workers(policy_cfg: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def episodes_of_evaluation(env_cfg: Mapping[str, Any]) -> int:
-    """Return the ``n_evaluator_episode`` of a config of the parallel mode, which counts the episodes of each env."""
+    """Return ``n_evaluator_episode`` of a parallel config, which counts the episodes of each env."""
     return int(env_cfg["evaluator_env_num"] * env_cfg.get("evaluator_episode_num", 1))
 
 
 def merged(defaults: Mapping[str, Any], above: Mapping[str, Any]) -> EasyDict:
-    """Return ``defaults`` with ``above`` over them, at every depth."""
+    """Return ``defaults`` with ``above`` merged over them, at every depth."""
     return EasyDict(deep_merge_dicts(defaults, above))
 
 
 def dig(mapping: object, *keys: str) -> Mapping[str, Any]:
-    """Return the sub-dict at ``keys``; an empty one when a key is missing."""
+    """Return the sub-dict at ``keys``; an empty one if a key is missing."""
     for key in keys:
         mapping = mapping.get(key) if isinstance(mapping, Mapping) else None
     return mapping if isinstance(mapping, Mapping) else {}
@@ -57,7 +57,7 @@ def copied(value: object, name: str) -> EasyDict:
     """Return a deep copy of a config.
 
     Raises:
-        ConfigValueError: it is no dict; ``name`` is its name in the message.
+        ConfigValueError: ``value`` is not a dict; ``name`` is its name in the message.
     """
     if not isinstance(value, Mapping):
         raise ConfigValueError(f"{name} must be a dict, got {type(value).__name__}")
@@ -72,19 +72,19 @@ def component(
     user: Mapping[str, Any] | None = None,
     default_type: str | None = None,
 ) -> tuple[EasyDict, type]:
-    """Return a section over the defaults of its class, and the class.
+    """Return a section merged over the defaults of its class, and the class.
 
     Args:
-        registry: where the ``type`` is registered.
-        where: path of the section, for messages.
-        section: what is over the defaults.
-        cls: the class; by ``type`` when not given. Its name is then noted in the section, so that a saved config leads
-            back to it.
-        user: the user's section, whose ``type`` goes before.
-        default_type: the ``type`` where none is written.
+        registry: Registry of the ``type``.
+        where: Path of the section, for messages.
+        section: Settings over the defaults.
+        cls: Class; by default that of the ``type``. Its name is stored in the section, so that a saved config refers to
+            it.
+        user: User's section, whose ``type`` takes precedence.
+        default_type: Default ``type``.
 
     Raises:
-        ConfigError: no class is found.
+        ConfigError: No class is found.
     """
     if cls is None:
         written = merged(section, user or {})
@@ -121,18 +121,18 @@ def settle_episodes(env: EasyDict, user: Mapping[str, Any]) -> None:
 
 
 def settle_step_limit(env: EasyDict) -> None:
-    """Hand ``env.max_episode_steps`` on to the manager, for envs that know nothing of it."""
+    """Pass ``env.max_episode_steps`` to the manager, for envs that do not support it."""
     if env.get("max_episode_steps") is not None and env.manager.get("max_episode_steps") is None:
         env.manager.max_episode_steps = env.max_episode_steps
 
 
 def settle_actions(env: EasyDict, env_cls: object, policy: object, strict: bool) -> None:
-    """Fill in the keys of the section ``env`` that depend on the policy and on how strict the run is.
+    """Fill in the keys of the section ``env`` that depend on the policy and on ``strict``.
 
     Args:
-        env: changed in place.
-        env_cls, policy: the classes, or ``None``.
-        strict: each action is checked.
+        env: Section to modify in place.
+        env_cls, policy: Classes, or ``None``.
+        strict: Check each action.
     """
     if "act_scale" in env and env.act_scale is None and getattr(policy, "acts_in_unit_range", False):
         env.act_scale = "auto"
@@ -141,7 +141,7 @@ def settle_actions(env: EasyDict, env_cls: object, policy: object, strict: bool)
 
 
 def policy_section(policy: type, create: Mapping[str, Any]) -> EasyDict:
-    """Return the section ``policy``; those of its workers hold what the policy and the create config set for them."""
+    """Return the section ``policy``, with the settings of the policy and the create config for its workers."""
     result = merged(merged(POLICY_TEMPLATE, defaults_of(policy, "policy")), create.get("policy", {}))
     result.learn.learner.update(create.get("learner", {}))
     result.collect.collector.update(create.get("collector", {}))
@@ -151,7 +151,7 @@ def policy_section(policy: type, create: Mapping[str, Any]) -> EasyDict:
 
 
 def fill_learner(policy_cfg: EasyDict, learner: type | None = None) -> None:
-    """Put the defaults of the learner below its section."""
+    """Merge the learner's section over its defaults."""
     where, section = "policy.learn.learner", policy_cfg.learn.learner
     if learner is None:
         learner = class_of("learner", section if "type" in section else {"type": "base"}, where)
@@ -161,16 +161,16 @@ def fill_learner(policy_cfg: EasyDict, learner: type | None = None) -> None:
 def compile_buffer_config(
     policy_cfg: Mapping[str, Any], user_cfg: Mapping[str, Any], buffer_cls: type | Mapping[str, type] | None
 ) -> EasyDict:
-    """Return the config of the replay buffer, or of every buffer when the policy uses several.
+    """Return the config of the replay buffer, or of every buffer if the policy uses several.
 
     Args:
-        policy_cfg: the policy's config with its defaults.
-        user_cfg: the user's main config.
-        buffer_cls: buffer class or ``None``; with several buffers a dict from name to class, or ``None``.
+        policy_cfg: Policy config with its defaults.
+        user_cfg: User's main config.
+        buffer_cls: Buffer class or ``None``; with several buffers a dict from name to class, or ``None``.
 
     Raises:
-        ConfigValueError: the user asks for several buffers where the policy has one, or a ``type`` is missing.
-        UnknownTypeError: no buffer is registered under a ``type``.
+        ConfigValueError: The user requests several buffers but the policy has one, or a ``type`` is missing.
+        UnknownTypeError: No buffer is registered under a ``type``.
     """
     where = "policy.other.replay_buffer"
     own, user = policy_cfg["other"]["replay_buffer"], dig(user_cfg, "policy", "other", "replay_buffer")

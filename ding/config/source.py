@@ -1,8 +1,8 @@
-"""Values as Python source text that evaluates to the same values again.
+"""Python source text that evaluates to given values.
 
-Written without loss: ``None``, bool, int, float (inf and nan included), complex, str, bytes, list, tuple, set,
-frozenset, dict, numpy scalars (as Python scalars), numpy arrays, enum members, paths, ``functools.partial``, and
-modules, classes and functions that can be found again by their import path. Anything else is refused by key and reason.
+Supported without loss: ``None``, bool, int, float (including inf and nan), complex, str, bytes, list, tuple, set,
+frozenset, dict, NumPy scalars (as Python scalars), NumPy arrays, enum members, paths, ``functools.partial``, and
+modules, classes and functions that can be found by their import path. Other values are rejected with key and reason.
 """
 
 import enum
@@ -28,10 +28,10 @@ _HEADER = '"""Written by `ding.config.save_config`; `read_config` reads it and i
 
 
 def raise_not_saved(key: str, reason: str) -> NoReturn:
-    """Stand in a saved config for a value that could not be written; always raises.
+    """Raise an error; placeholder in a saved config for a value that could not be written.
 
     Raises:
-        ConfigValueError: with the key and why the value is not in the file.
+        ConfigValueError: Always, with the key and the reason why the value is not in the file.
     """
     raise ConfigValueError(f"{key}: the value was not saved ({reason}); write it into this file by hand")
 
@@ -42,10 +42,10 @@ def config_to_source(
     """Return the text of a config file for a compiled config.
 
     Args:
-        config: the compiled config.
-        create_cfg: the create config, or ``None`` to derive it from the types in ``config``.
-        strict: raise for a value without source text instead of writing a call that raises when the file is read.
-        script: name the dict ``main_config`` and end with a ``__main__`` block; else ``exp_config``, of which
+        config: Compiled config.
+        create_cfg: Create config, or ``None`` to derive it from the types in ``config``.
+        strict: Raise for a value without source text instead of writing a call that raises when the file is read.
+        script: Name the dict ``main_config`` and add a ``__main__`` block; else ``exp_config``, of which
             ``main_config`` is a copy.
 
     Raises:
@@ -66,9 +66,9 @@ def parallel_config_to_source(
     """Return the text of a config file of the parallel mode, with a ``__main__`` block.
 
     Args:
-        main: the compiled main config.
-        create, system: the two other configs, as the user gives them.
-        strict: as in ``config_to_source``.
+        main: Compiled main config.
+        create, system: The two other configs, as given by the user.
+        strict: As in ``config_to_source``.
 
     Raises:
         ConfigNotSerializableError: ``strict`` and a value cannot be written.
@@ -78,11 +78,11 @@ def parallel_config_to_source(
 
 
 def save_leniently(save: Callable[[bool], None], path: object) -> None:
-    """Save a config; a value that has no source text is left out with a warning, and the file asks for it.
+    """Save a config; values without source text are replaced by a placeholder, with a warning.
 
     Args:
-        save: writes the file; with ``strict`` (its argument) it raises for such a value.
-        path: the file, for the warning.
+        save: Writes the file; with ``strict`` (its argument) it raises for such a value.
+        path: Path of the file, for the warning.
     """
     try:
         save(True)
@@ -92,7 +92,7 @@ def save_leniently(save: Callable[[bool], None], path: object) -> None:
 
 
 def _script(configs: Mapping[str, Mapping[str, Any]], entry: str, strict: bool) -> str:
-    """Return a config file that runs ``ding.entry.<entry>`` when it is executed."""
+    """Return a config file that calls ``ding.entry.<entry>`` when executed."""
     writer, lines = _Writer(strict), []
     for name, config in configs.items():
         lines += [f"{name} = EasyDict({writer.render(config, name, 0)})", ""]
@@ -139,7 +139,7 @@ def to_plain(value: object, key: str = "config") -> Tree:
     """Return ``value`` as plain dicts, lists and scalars.
 
     Raises:
-        ConfigNotSerializableError: a value has no plain form.
+        ConfigNotSerializableError: A value has no plain form.
     """
     if isinstance(value, Mapping):
         return {str(k): to_plain(v, f"{key}.{k}") for k, v in value.items()}
@@ -153,19 +153,19 @@ def to_plain(value: object, key: str = "config") -> Tree:
 
 
 class _Writer:
-    """Renders values and remembers which modules the text needs."""
+    """Renders values and records the modules that the text needs."""
 
     def __init__(self, strict: bool) -> None:
         self._strict = strict
         self._imports: set[str] = set()
 
     def file(self, lines: list[str]) -> str:
-        """Return the text of a file with ``lines``, below the imports that they need."""
+        """Return the text of a file with ``lines`` after the required imports."""
         imports = [f"import {name}" for name in sorted(self._imports)]
         return "\n".join([_HEADER, *imports, "from easydict import EasyDict", "", *lines]) + "\n"
 
     def render(self, value: object, key: str, indent: int) -> str:
-        """Return source text for ``value``; ``key`` is its path in messages, ``indent`` the column it starts in."""
+        """Return source text for ``value``; ``key`` is its path in messages, ``indent`` its start column."""
         try:
             return self._render(value, key, indent)
         except _Refused as refusal:
@@ -229,9 +229,9 @@ class _Writer:
         raise _Refused(f"a {type(value).__name__} has no source text")
 
     def _path_of(self, value: object) -> str:
-        """Return ``module.qualname`` after making sure that it leads back to ``value``."""
+        """Return ``module.qualname`` after verifying that it refers to ``value``."""
         if isinstance(value, MethodType) and isinstance(value.__self__, type):
-            # Its qualified name would lead to the class that defines it, which may be a base of this one.
+            # Its qualified name would refer to the class that defines it, which may be a base of this one.
             if getattr(value.__self__, value.__name__, None) != value:
                 raise _Refused(f"{value.__qualname__} does not lead back to it: put it into a module under that name")
             return f"{self._path_of(value.__self__)}.{value.__name__}"
@@ -255,7 +255,7 @@ class _Writer:
 
 
 class _Refused(Exception):
-    """A value that has no source text, with the reason; caught by ``_Writer.render``, which knows the key."""
+    """A value without source text, with the reason; caught by ``_Writer.render``, which knows the key."""
 
 
 def _bracket(opening: str, items: list[str], closing: str, indent: int) -> str:

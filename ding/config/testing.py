@@ -1,4 +1,4 @@
-"""Small configs for tests: the three of a parallel run of CartPole, as DI-engine's ``parallel_test_*_config``."""
+"""Small test configs: the three configs of a parallel CartPole run, as DI-engine's ``parallel_test_*_config``."""
 
 from easydict import EasyDict
 

@@ -1,7 +1,7 @@
-"""The shape of the system config: which process listens where.
+"""Layout of the system config: hosts and ports of the processes.
 
-A port of 0 means any free one: the process binds it and sends it when it enrols, so that no free port is guessed
-beforehand. The functions change the config that they are given and return it.
+A port of 0 means any free one: the process binds it and reports it on enrolment, so that no port is guessed in advance.
+The functions modify the given config in place and return it.
 """
 
 import itertools
@@ -21,10 +21,10 @@ from ding.config.testing import parallel_test_system_config as parallel_test_sys
 from ding.utils.system_helper import find_free_port
 
 DEFAULT_HOST = "127.0.0.1"
-K8S_HOST = "0.0.0.0"  # a pod is reached from other pods; without a token such an address is refused
+K8S_HOST = "0.0.0.0"  # a pod is reached from other pods; without a token such an address is rejected
 K8S_COORDINATOR_PORT, K8S_LEARNER_PORT, K8S_COLLECTOR_PORT = 22273, 22271, 22270
 AGGREGATOR_PORT = 22272
-# DI-engine's names. Processes here listen at DEFAULT_HOST, and at any free port.
+# DI-engine's names. Processes here listen at DEFAULT_HOST, on a free port.
 default_host, default_port = K8S_HOST, K8S_COLLECTOR_PORT
 
 Hosts = str | Sequence[str] | None
@@ -71,15 +71,15 @@ def _worker_section(system: Mapping[str, Any], kind: str, index: int) -> EasyDic
 
 
 def set_host_port(cfg: EasyDict, coordinator_host: str | None, learner_host: Hosts, collector_host: Hosts) -> EasyDict:
-    """Give every section of a system config its host and port and the coordinator the workers' addresses.
+    """Assign host and port to every section of a system config, and the workers' addresses to the coordinator.
 
     Args:
-        cfg: what ``set_system_cfg`` returned.
-        coordinator_host: address that the coordinator binds; its own ``host`` or 127.0.0.1 when ``None``.
-        learner_host, collector_host: one host for all, or hosts that are given out in order, round and round.
+        cfg: Result of ``set_system_cfg``.
+        coordinator_host: Address that the coordinator binds; ``None``: its ``host``, or 127.0.0.1.
+        learner_host, collector_host: One host for all, or hosts that are assigned cyclically.
 
     Raises:
-        ConfigValueError: a port is no port, or a list of hosts is empty.
+        ConfigValueError: A port is invalid, or a list of hosts is empty.
     """
     coordinator = cfg.coordinator
     coordinator.host = coordinator_host or coordinator.get("host") or DEFAULT_HOST
@@ -94,7 +94,7 @@ def set_host_port(cfg: EasyDict, coordinator_host: str | None, learner_host: Hos
 
 
 def set_learner_interaction_for_coordinator(cfg: EasyDict) -> EasyDict:
-    """Give the coordinator of a system config the address of each learner, or of the aggregator before it:
+    """Add the address of each learner, or of its aggregator, to the coordinator of a system config:
     ``coordinator.learner[name] = [name, host, port]``.
     """
     addresses = EasyDict()
@@ -106,7 +106,7 @@ def set_learner_interaction_for_coordinator(cfg: EasyDict) -> EasyDict:
 
 
 def set_collector_interaction_for_coordinator(cfg: EasyDict) -> EasyDict:
-    """Give the coordinator of a system config the address of each collector:
+    """Add the address of each collector to the coordinator of a system config:
     ``coordinator.collector[name] = [name, host, port]``.
     """
     names = worker_names(cfg, "collector")
@@ -115,7 +115,7 @@ def set_collector_interaction_for_coordinator(cfg: EasyDict) -> EasyDict:
 
 
 def choose_free_ports(system: EasyDict) -> None:
-    """Replace each port 0 in a system config that :func:`set_host_port` shaped by one that is free now."""
+    """Replace each port 0 in a system config of :func:`set_host_port` by a currently free one."""
     coordinator = system.coordinator
     coordinator.port = coordinator.port or find_free_port(coordinator.host)
     for kind in ("learner", "collector"):
@@ -152,10 +152,10 @@ def _hosts(given: Hosts, where: str) -> Iterator[str] | None:
 def parallel_transform(
     cfg: EasyDict, coordinator_host: str | None = None, learner_host: Hosts = None, collector_host: Hosts = None
 ) -> EasyDict:
-    """Shape ``cfg.system`` for processes on one machine, or on machines that are known by their hosts.
+    """Adapt ``cfg.system`` to processes on one machine, or on machines with known hosts.
 
     Raises:
-        ConfigValueError: see ``set_system_cfg`` and ``set_host_port``.
+        ConfigValueError: See ``set_system_cfg`` and ``set_host_port``.
     """
     cfg = EasyDict(cfg)
     cfg.system = set_host_port(set_system_cfg(cfg), coordinator_host, learner_host, collector_host)
@@ -165,13 +165,13 @@ def parallel_transform(
 def parallel_transform_slurm(
     cfg: EasyDict, coordinator_host: str | None = None, learner_node: Hosts = None, collector_node: Hosts = None
 ) -> EasyDict:
-    """Shape ``cfg.system`` for a slurm cluster: nodes are given out in order, round and round.
+    """Adapt ``cfg.system`` to a Slurm cluster: nodes are assigned cyclically.
 
-    A learner of several GPUs gets an aggregator on its node, to which the coordinator connects in its place. The
-    partition is that of the job this runs in (``SLURM_JOB_PARTITION``), or ``None``.
+    A learner with several GPUs gets an aggregator on its node, to which the coordinator connects instead. The partition
+    is that of the current job (``SLURM_JOB_PARTITION``), or ``None``.
 
     Raises:
-        ConfigValueError: see ``set_system_cfg`` and ``set_host_port``.
+        ConfigValueError: See ``set_system_cfg`` and ``set_host_port``.
     """
     cfg = EasyDict(cfg)
     cfg.system = set_host_port_slurm(set_system_cfg(cfg), coordinator_host, learner_node, collector_node)
@@ -181,14 +181,14 @@ def parallel_transform_slurm(
 def set_host_port_slurm(
     cfg: EasyDict, coordinator_host: str | None, learner_node: Hosts, collector_node: Hosts
 ) -> EasyDict:
-    """Give every section of a system config its node, partition, host and port; see :func:`parallel_transform_slurm`.
+    """Assign node, partition, host and port to every section of a system config; see :func:`parallel_transform_slurm`.
 
     Args:
-        cfg: what ``set_system_cfg`` returned.
-        coordinator_host, learner_node, collector_node: as in ``set_host_port``; a node is reached by its name.
+        cfg: Result of ``set_system_cfg``.
+        coordinator_host, learner_node, collector_node: As in ``set_host_port``; a node is addressed by its name.
 
     Raises:
-        ConfigValueError: see ``set_host_port``.
+        ConfigValueError: See ``set_host_port``.
     """
     cfg = set_host_port(cfg, coordinator_host, learner_node, collector_node)
     partition = os.environ.get("SLURM_JOB_PARTITION")
@@ -215,10 +215,10 @@ def parallel_transform_k8s(
     learner_port: int | None = None,
     collector_port: int | None = None,
 ) -> EasyDict:
-    """Shape ``cfg.system`` for Kubernetes: fixed ports, one template per kind; the operator announces the workers.
+    """Adapt ``cfg.system`` to Kubernetes: fixed ports, one template per kind; the operator announces the workers.
 
     Raises:
-        ConfigValueError: see ``set_system_cfg``; a port is no port.
+        ConfigValueError: See ``set_system_cfg``; or a port is invalid.
     """
     cfg = EasyDict(cfg)
     system = set_host_port_k8s(set_system_cfg(cfg), coordinator_port, learner_port, collector_port)
@@ -233,14 +233,14 @@ def set_host_port_k8s(
     learner_port: int | None = None,
     collector_port: int | None = None,
 ) -> EasyDict:
-    """Give every section of a system config its port, and add ``learner`` and ``collector``, the templates of pods.
+    """Assign a port to every section of a system config, and add the pod templates ``learner`` and ``collector``.
 
     Args:
-        cfg: what ``set_system_cfg`` returned.
-        coordinator_port, learner_port, collector_port: 22273, 22271 and 22270 where None.
+        cfg: Result of ``set_system_cfg``.
+        coordinator_port, learner_port, collector_port: Default 22273, 22271 and 22270.
 
     Raises:
-        ConfigValueError: a port is no port.
+        ConfigValueError: A port is invalid.
     """
     cfg.coordinator.host = K8S_HOST
     cfg.coordinator.port = checked_port(coordinator_port, "coordinator_port") or K8S_COORDINATOR_PORT
@@ -256,10 +256,10 @@ def set_host_port_k8s(
 
 
 def env_number(variable: str) -> int | None:
-    """Return the number in an environment variable, ``None`` when it is not set.
+    """Return the number in an environment variable; ``None`` if it is not set.
 
     Raises:
-        ConfigValueError: it holds something else.
+        ConfigValueError: The variable is not a number.
     """
     text = os.environ.get(variable)
     if text is None:

@@ -1,11 +1,10 @@
-"""Keys that are misspelt or that nobody reads, reported by their full path and value.
+"""Misspelt and unused keys, reported with their full path and value.
 
-A key of the user's config is *known* when a default config has it or when ``OPTIONAL_KEYS`` lists it. A key that is not
-known and resembles a known one of the same section is most likely misspelt. One that resembles nothing is let through
-where the section belongs to code that is not ours (models, envs, policies of users). The sections of a policy of this
-package are *closed*: what neither its defaults, nor its ``optional_keys``, nor the parts that run it know has no
-effect, and is reported, too. A policy of a user is checked like that when its class, or one of its parents outside of
-this package, has ``optional_keys`` of its own.
+A key of the user's config is *known* if a default config or ``OPTIONAL_KEYS`` contains it. An unknown key that
+resembles a known one of the same section is probably misspelt. One that resembles none is allowed in sections of user
+code (models, envs, policies of users). The sections of a built-in policy are *closed*: keys unknown to its defaults,
+its ``optional_keys`` and the parts that run it have no effect, and are also reported. A user-defined policy is checked
+in the same way if its class, or a user-defined base class, has its own ``optional_keys``.
 """
 
 import difflib
@@ -19,7 +18,7 @@ from ding.utils import POLICY_REGISTRY
 
 logger = logging.getLogger("ding.config")
 
-# Keys that are read when they are there and that no default config lists, by section.
+# Optional keys without a default in any config, by section.
 _OPTIONAL_TEXT: dict[str, str] = {
     "": (
         "exp_name seed env policy reward_model rnd_reward_model episodic_reward_model world_model bco level_replay "
@@ -65,7 +64,7 @@ _OPTIONAL_TEXT: dict[str, str] = {
     ),
 }
 
-# Keys that many policies have in their defaults: what is misspelt in the config of a user's policy may be one of these.
+# Keys that many policies have in their defaults; a key of a user-defined policy may be a misspelling of one of these.
 _COMMON_TEXT: dict[str, str] = {
     "policy": (
         "discount_factor nstep bp_update_sync reference_numerics num_threads action_space burnin_step "
@@ -86,22 +85,22 @@ _COMMON_TEXT: dict[str, str] = {
 OPTIONAL_KEYS = {section: frozenset(text.split()) for section, text in _OPTIONAL_TEXT.items()}
 COMMON_KEYS = {section: frozenset(text.split()) for section, text in _COMMON_TEXT.items()}
 
-#: The parts that a create config names.
+#: Parts named in a create config.
 CREATE_KEYS = frozenset(
     (
         *("env", "env_manager", "policy", "learner", "collector", "commander", "comm_learner", "comm_collector"),
         *("replay_buffer", "evaluator", "reward_model", "world_model", "league"),
     )
 )
-#: Further ones of serial pipelines.
+#: Additional parts of serial pipelines.
 SERIAL_CREATE_KEYS = {
     *("rnd_reward_model", "episodic_reward_model", "imagination_buffer", "model", "import_names", "exp_name"),
 }
 
-# Sections whose keys belong to code that is not ours: there, a key beside the correctly spelt one is not a misspelling.
+# Sections of user code: there, an additional key next to the correctly spelt one is not a misspelling.
 FREE_SECTIONS = ("env",)
 
-# Sections of which everything is read by the policy or by the parts that run it.
+# Sections that are read completely by the policy or by the parts that run it.
 CLOSED_SECTIONS = ("policy", "policy.learn", "policy.collect", "policy.eval", "policy.other", "policy.other.eps")
 
 _NEEDED_SECTIONS = ("env", "policy", "env_manager")
@@ -116,17 +115,17 @@ def check_keys(
     policy: type | None = None,
     found_before: Iterable[str] = (),
 ) -> None:
-    """Warn about keys that look misspelt or that nobody reads.
+    """Warn about misspelt and unused keys.
 
     Args:
-        user: the user's main config.
-        defaults: what the config would be without it.
-        strict: raise instead of warning.
-        policy: the class of the policy.
-        found_before: what was found in another config, see ``misspelt_in_create``.
+        user: User's main config.
+        defaults: Config without the user's settings.
+        strict: Raise instead of warning.
+        policy: Class of the policy.
+        found_before: Findings in another config, see ``misspelt_in_create``.
 
     Raises:
-        UnknownKeyError: ``strict`` and at least one such key; the message lists them all.
+        UnknownKeyError: ``strict`` and there is at least one such key; the message lists all of them.
     """
     found = [*found_before, *unknown_keys(user, defaults, policy)]
     if found and strict:
@@ -136,19 +135,19 @@ def check_keys(
 
 
 def unknown_keys(user: Mapping[str, Any], defaults: Mapping[str, Any], policy: type | None = None) -> list[str]:
-    """Return a text for each key that looks misspelt or that nobody reads; the arguments are those of check_keys."""
+    """Return a message for each misspelt or unused key; the arguments are those of check_keys."""
     return list(_Keys(defaults, policy).unknown(user, defaults, ""))
 
 
 def refuse_misspelt_sections(main: Mapping[str, Any], create: Mapping[str, Any]) -> None:
-    """Raise for a section whose name is misspelt: nothing of it would be read.
+    """Raise for a section with a misspelt name, which would be ignored as a whole.
 
     Args:
-        main, create: the main config and the create config, as they are written.
+        main, create: Main config and create config as written.
 
     Raises:
-        UnknownKeyError: with the name as written and as it is known. A section next to the one of the correct name may
-            be the user's own.
+        UnknownKeyError: Contains the name as written and the known name. A section in addition to the one with the
+            correct name may be the user's own.
     """
     places = {"": (main, OPTIONAL_KEYS[""]), "create_config.": (create, CREATE_KEYS | SERIAL_CREATE_KEYS)}
     found = [
@@ -165,17 +164,17 @@ def refuse_misspelt_sections(main: Mapping[str, Any], create: Mapping[str, Any])
 
 
 def _missing_section(key: str, config: Mapping[str, Any]) -> str | None:
-    """The section that every run needs, that ``config`` lacks, and that resembles ``key`` at least a little."""
+    """Return the required section that is missing in ``config`` and resembles ``key`` at least slightly."""
     near = difflib.get_close_matches(key, [name for name in _NEEDED_SECTIONS if name not in config], n=1)
     return near[0] if near else None
 
 
 def misspelt_in_create(create: Mapping[str, Any], env_manager: Mapping[str, Any]) -> list[str]:
-    """Return a text for each part of a create config, and each key of its env manager, that looks misspelt.
+    """Return a message for each misspelt part of a create config, and each misspelt key of its env manager.
 
     Args:
-        create: the create config.
-        env_manager: the defaults of the class of the env manager.
+        create: Create config.
+        env_manager: Defaults of the env manager's class.
     """
     manager = create.get("env_manager")
     places = {"create_config": (create, CREATE_KEYS | SERIAL_CREATE_KEYS)}
@@ -190,13 +189,13 @@ def misspelt_in_create(create: Mapping[str, Any], env_manager: Mapping[str, Any]
 
 
 def refuse_misspelt(section: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Raise for a key of ``section`` that resembles a known one; warn about one that resembles nothing.
+    """Raise for a key of ``section`` that resembles a known one; warn about one that resembles none.
 
-    For sections that only the parallel mode reads: nothing else could want the key, and its default would go unnoticed
-    in a run of many processes.
+    For sections that only the parallel mode reads: no other code can use the key, and the default of the misspelt key
+    would go unnoticed in a run of many processes.
 
     Raises:
-        UnknownKeyError: with the path as written and as it is known.
+        UnknownKeyError: Contains the path as written and the known path.
     """
     names = set(known)
     for key in set(section) - names:
@@ -207,7 +206,7 @@ def refuse_misspelt(section: Mapping[str, Any], known: Iterable[str], where: str
 
 
 class _Keys:
-    """The known keys of a config with this policy."""
+    """Known keys of a config with this policy."""
 
     def __init__(self, defaults: Mapping[str, Any], policy: type | None) -> None:
         self._defaults = defaults
@@ -221,7 +220,7 @@ class _Keys:
         self._policy = getattr(policy, "__name__", "the policy")
         self._declared: dict[str, set[str]] = {}
         if "reward_model" in defaults:
-            # Its on-policy pipeline reads how often the policy trains on a collection.
+            # Its on-policy pipeline reads the number of trainings per collection.
             self._declared["policy.learn"] = {"update_per_collect"}
         for cls in declaring:
             for section, text in vars(cls)["optional_keys"].items():
@@ -231,9 +230,9 @@ class _Keys:
     def unknown(
         self, user: Mapping[str, Any], defaults: Mapping[str, Any], section: str, table: str | None = None
     ) -> Iterator[str]:
-        """A text for each key that is misspelt or not read; ``table``: of which section the optional keys are."""
+        """Yield a message for each misspelt or unused key; ``table``: section of the optional keys."""
         if section == "policy.model":
-            return  # whose keys these are shows when the network is made, which refuses what it does not take
+            return  # the network checks its own keys when it is created
         buffers = section == "policy.other.replay_buffer" and bool(user.get("multi_buffer"))
         known = {str(key) for key in defaults} | OPTIONAL_KEYS.get(table or section, frozenset())
         known |= self._declared.get(section, set()) if self._closed else COMMON_KEYS.get(section, frozenset())
@@ -241,7 +240,7 @@ class _Keys:
             path = f"{section}.{key}" if section else str(key)
             below = defaults.get(key)
             if buffers:
-                # Here the keys are names that the user gives to the buffers.
+                # Here the keys are the user's names of the buffers.
                 if isinstance(value, Mapping):
                     yield from self.unknown(value, {}, path, table=section)
             elif key in known:
@@ -253,7 +252,7 @@ class _Keys:
                     yield f"{path}={reprlib.repr(value)}: {text}"
 
     def _text(self, path: str, section: str, key: str, known: set[str], user: Mapping[str, Any]) -> str:
-        """What is wrong with a key that is not known; empty when it may be right."""
+        """Return the problem of an unknown key; empty if it may be correct."""
         near = _nearest(key, known)
         if near is not None and not (section in FREE_SECTIONS and near in user):
             return f"did you mean {f'{section}.{near}' if section else near}?"
@@ -264,7 +263,7 @@ class _Keys:
         return f"{self._policy} does not read it; the nearest known key is {(same or [f'{section}.{close[0]}'])[0]}."
 
     def _homes(self, defaults: Mapping[str, Any], section: str, key: str) -> Iterator[str]:
-        """Paths of the sections of the policy that have a key of this name."""
+        """Yield paths of the policy's sections that have a key of this name."""
         if section in CLOSED_SECTIONS:
             if key in defaults:
                 yield f"{section}.{key}"
@@ -283,7 +282,7 @@ def _nearest(key: str, known: set[str]) -> str | None:
     if bare in plain:
         return plain[bare]
     near = difflib.get_close_matches(bare, plain, n=1, cutoff=_CUTOFF)
-    # Two keys that differ in a number only (``layer_1``, ``layer_2``) are two keys.
+    # Keys that differ only in a number (``layer_1``, ``layer_2``) are different keys.
     if not near or near[0].rstrip("0123456789") == bare.rstrip("0123456789"):
         return None
     return plain[near[0]]

@@ -1,7 +1,7 @@
-"""The checks of ``compile_config_parallel``: what must be right in these configs before a process starts.
+"""Checks of ``compile_config_parallel`` before a process starts.
 
-A key of a section that only the parallel mode reads is an error when it looks misspelt. Everywhere else the rules of
-``ding.config.checks.keys`` hold.
+In sections that only the parallel mode reads, a key that looks misspelt is an error. In all others the rules of
+``ding.config.checks.keys`` apply.
 """
 
 from collections.abc import Mapping
@@ -30,28 +30,28 @@ _COUNTS = (
 
 
 def check_create(create: Mapping[str, Any]) -> None:
-    """Check the names of the parts and that the needed ones have a ``type``.
+    """Check the names of the parts, and the ``type`` of the required ones.
 
     Raises:
-        UnknownKeyError: a name that looks misspelt.
-        ConfigValueError: a part is missing or has no ``type``.
+        UnknownKeyError: A name looks misspelt.
+        ConfigValueError: A part is missing or has no ``type``.
     """
     refuse_misspelt(create, CREATE_KEYS, "create_config")
     for part in NEEDED_PARTS:
         section = create.get(part)
         if not isinstance(section, Mapping):
             raise ConfigValueError(f"create_config.{part} is missing: the parallel mode needs a dict with a `type`")
-        if not part.startswith("comm_") or "type" not in section:  # the others may hold what their class knows
+        if not part.startswith("comm_") or "type" not in section:  # other parts may contain any key of their class
             refuse_misspelt(section, ("type", "import_names"), f"create_config.{part}")
         if not isinstance(section.get("type"), str):
             raise ConfigValueError(f"create_config.{part}.type is missing: it must be the name of a registered {part}")
 
 
 def check_main(main: Mapping[str, Any]) -> None:
-    """Check the keys that the parallel mode cannot do without.
+    """Check the keys that the parallel mode requires.
 
     Raises:
-        ConfigValueError: a key is missing or holds something it cannot hold.
+        ConfigValueError: A key is missing or has an invalid value.
     """
     for path in _COUNTS:
         value = _required(main, path)
@@ -64,10 +64,10 @@ def check_main(main: Mapping[str, Any]) -> None:
 
 
 def check_on_policy(policy: Mapping[str, Any]) -> None:
-    """Check what an on-policy run needs: rounds of a known number of samples, and one learner.
+    """Check the requirements of an on-policy run: a known number of samples per round, and one learner.
 
     Raises:
-        ConfigValueError: it is not there.
+        ConfigValueError: A requirement is not met.
     """
     if not policy.get("on_policy"):
         return
@@ -86,8 +86,8 @@ def check_system(system: Mapping[str, Any], coordinator_defaults: Mapping[str, A
     """Check the system config.
 
     Raises:
-        UnknownKeyError: a key that looks misspelt.
-        ConfigValueError: a key holds something it cannot hold.
+        UnknownKeyError: A key looks misspelt.
+        ConfigValueError: A key has an invalid value.
     """
     refuse_misspelt(system, SYSTEM_KEYS, "system_config")
     coordinator = system.get("coordinator", {})
@@ -108,7 +108,7 @@ def check_system(system: Mapping[str, Any], coordinator_defaults: Mapping[str, A
 
 
 def check_communication_mode(system: Mapping[str, Any]) -> None:
-    """Check that hosts and ports are left to this library.
+    """Check that hosts and ports are assigned by this library.
 
     Raises:
         ConfigValueError: ``communication_mode`` is not ``'auto'``.
@@ -121,8 +121,8 @@ def check_commander(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
     """Check the user's ``policy.other.commander``.
 
     Raises:
-        UnknownKeyError: a key that looks misspelt.
-        ConfigValueError: a task space or the interval of evaluations is not positive.
+        UnknownKeyError: A key looks misspelt.
+        ConfigValueError: A task space or the evaluation interval is not positive.
     """
     where = "main_config.policy.other.commander"
     refuse_misspelt(section, {*COMMANDER_KEYS, *defaults}, where)
@@ -132,10 +132,10 @@ def check_commander(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
 
 
 def checked_port(value: object, where: str) -> int:
-    """Return a port number; ``'auto'`` and ``None`` are 0, which is any free port.
+    """Return a port number; ``'auto'`` and ``None`` become 0, any free port.
 
     Raises:
-        ConfigValueError: it is no port.
+        ConfigValueError: The value is not a port.
     """
     if value is None or value == "auto":
         return 0

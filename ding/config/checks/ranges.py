@@ -1,7 +1,7 @@
-"""What a number in a config may be: by the path of its key, or by the key's name.
+"""Allowed ranges of numbers in a config, by the path or the name of a key.
 
-A name such as ``target_update_freq`` says that its value counts something, wherever it is and whoever reads it. So a
-fraction of one, or a negative one, is a mistake in every section whose defaults have that key.
+A name such as ``target_update_freq`` shows that its value is a count, in every section. A fraction or a negative value
+is therefore an error in every section whose defaults have that key.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeGuard
 
 
 class Range(NamedTuple):
-    """What a number may be."""
+    """Allowed range of a number."""
 
     low: float
     high: float = math.inf
@@ -51,14 +51,14 @@ RANGES: dict[str, Range] = {
     "policy.collect.unroll_len": COUNT,
     "policy.collect.env_num": COUNT,
     "policy.eval.env_num": COUNT,
-    # Below 1, as in configs of DI-engine: as often as it is asked, in offline pipelines once per epoch.
+    # Below 1, as in configs of DI-engine: at every opportunity, in offline pipelines once per epoch.
     "policy.eval.evaluator.eval_freq": Range(-1, whole=True),
     "policy.other.eps.start": _SHARE,
     "policy.other.eps.end": _SHARE,
     "policy.other.eps.decay": Range(1),
     "policy.other.replay_buffer.replay_buffer_size": COUNT,
 }
-"""What the keys mean in every config; a key that a config leaves out, or sets to ``None``, is not looked at."""
+"""Meanings of the keys in every config; missing keys and ``None`` are not checked."""
 
 _COUNTS = (
     r"(^|_)(freq|nstep|unroll_len|n_sample|n_episode|replay_buffer_size|average_range|warn_steps|wait_num)$",
@@ -79,20 +79,20 @@ _BY_NAME = tuple(
         (_RATES_AND_TIMES, _NOT_NEGATIVE),
     )
 )
-#: Sections whose keys belong to networks, which check their own arguments.
+#: Sections of networks, which check their own arguments.
 _OF_NETWORKS = re.compile(r"(^|\.)(model|[a-z_]*model_cfg)\.")
 
 
 def range_of(path: str, default: object) -> Range | None:
-    """Return what the number at ``path`` may be.
+    """Return the allowed range of the number at ``path``.
 
     Args:
-        path: of a key, from the main config on.
-        default: its value where the config leaves it out. A key that no default config has is the user's own, and one
-            whose default is below the range takes what its default is.
+        path: Path of the key in the main config.
+        default: Default value. A key without a default is the user's own; if the default is below the range, it is
+            allowed.
 
     Returns:
-        ``None`` where it may be any number.
+        ``None`` if any number is allowed.
     """
     if path in RANGES:
         return RANGES[path]
@@ -104,5 +104,5 @@ def range_of(path: str, default: object) -> Range | None:
 
 
 def is_number(value: object) -> TypeGuard[Real]:
-    """Whether ``value`` is a number; ``True`` and ``False`` are none."""
+    """Return whether ``value`` is a number; ``True`` and ``False`` are not."""
     return isinstance(value, Real) and not isinstance(value, bool)

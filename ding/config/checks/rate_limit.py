@@ -1,4 +1,4 @@
-"""A ``rate_limit`` of a replay buffer with which a run could never get on."""
+"""Checks for a ``rate_limit`` of a replay buffer that would block a run forever."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,14 +11,14 @@ _WHERE = "policy.other.replay_buffer"
 
 
 def check_rate_limit(policy: Mapping[str, Any], pushes_n_sample: bool) -> None:
-    """Check the ``rate_limit`` of the buffers of a policy against each other and against the sizes of batches.
+    """Check the ``rate_limit`` of a policy's buffers against each other and against the batch sizes.
 
     Args:
-        policy: the whole section of the policy.
-        pushes_n_sample: whether all of a collection is pushed at once, as in the serial mode.
+        policy: Section ``policy``.
+        pushes_n_sample: Whether a whole collection is pushed at once, as in the serial mode.
 
     Raises:
-        ConfigValueError: pushes and samples would hold each other back for ever.
+        ConfigValueError: Pushes and samples would block each other forever.
     """
     for where, section in _sections(policy.get("other", {}).get("replay_buffer", {})):
         limit = section.get("rate_limit")

@@ -1,4 +1,4 @@
-"""The key ``policy.other.replay_buffer.shards`` of the parallel mode."""
+"""Check of ``policy.other.replay_buffer.shards`` in the parallel mode."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,14 +9,14 @@ from ding.config.errors import ConfigValueError
 _WHERE = "policy.other.replay_buffer"
 TYPES = ("advanced", "naive")
 MAX_ROWS = 1 << 22
-"""Rows of a shard: what a message can hold the priorities of."""
+"""Maximum number of rows per shard whose priorities fit into one message."""
 
 
 def check_shards(policy: Mapping[str, Any]) -> None:
-    """Check that the replay buffer can be in so many shards.
+    """Check that the replay buffer supports the requested number of shards.
 
     Raises:
-        ConfigValueError: it cannot; the message says why.
+        ConfigValueError: It does not; the message gives the reason.
     """
     buffer = policy["other"]["replay_buffer"]
     shards = buffer.get("shards", 1)

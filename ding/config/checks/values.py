@@ -1,8 +1,8 @@
-"""Values of the wrong kind, reported by the full path of their key.
+"""Values of the wrong type, reported with the full path of their key.
 
-Only what is certainly a mistake is refused: a text where a default holds a number or a switch, a single value where a
-default holds a section, and a number outside the range in which the key means anything. Everything else is left to
-the code that reads it.
+Only certain errors are rejected: a string where the default is a number or a switch, a single value where the default
+is a section, and a number outside of the meaningful range of the key. All other values are left to the code that reads
+them.
 """
 
 import logging
@@ -15,38 +15,38 @@ from ding.config.errors import ConfigValueError
 
 logger = logging.getLogger("ding.config")
 
-# What a pipeline cannot do without.
+# Keys that every pipeline requires.
 _NEEDED = ("policy.learn.update_per_collect", "policy.eval.evaluator.eval_freq")
 _SECTIONS = ("policy.learn", "policy.collect", "policy.eval", "policy.other")
 
 _COMPILE_WORDS = {f"policy.{mode}.compile": ("auto", "record") for mode in ("learn", "collect", "eval")}
 SWITCH_WORDS = {"policy.cuda": ("auto",), **_COMPILE_WORDS}
-"""Words that a switch may also be."""
+"""Words that are also allowed for a switch."""
 
-# A hook may be how often it acts, or a section about it.
+# A hook may be its interval, or a section.
 _HOOKS = "policy.learn.learner.hook"
 _CHOICES = {"policy.other.eps.type": ("exp", "linear")}
 
 _SEEDS = Range(0, 2**32 - 1, whole=True)
-# In sizes of the buffer: as many samples of one collection may be lost at most.
+# Maximum loss of samples of one collection, in multiples of the buffer size.
 _MAX_OVERFLOW = 100
 
 
 def check_seed(seed: object) -> None:
-    """Refuse what numpy takes for no seed.
+    """Reject values that NumPy does not accept as a seed.
 
     Raises:
-        ConfigValueError: it is no whole number of at least 0 and below 2**32.
+        ConfigValueError: The seed is not an integer in [0, 2**32).
     """
     if not _SEEDS.holds(seed):
         raise ConfigValueError(f"seed: expected a whole number between 0 and {2**32 - 1}, got {seed!r}")
 
 
 def check_evaluation(env: Mapping[str, Any]) -> None:
-    """Refuse more evaluator envs than episodes of an evaluation, where the user says both.
+    """Reject more evaluator envs than episodes of an evaluation, if the user sets both.
 
     Raises:
-        ConfigValueError: some envs would have nothing to play.
+        ConfigValueError: Some envs would have no episode to play.
     """
     envs, episodes = env.get("evaluator_env_num"), env.get("n_evaluator_episode") or None  # 0: no evaluations
     if is_number(envs) and is_number(episodes) and float(episodes) < float(envs):
@@ -57,17 +57,17 @@ def check_evaluation(env: Mapping[str, Any]) -> None:
 
 
 def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | None = None, name: str = "") -> None:
-    """Refuse a replay buffer that cannot hold what is pushed at once, or what is drawn at once.
+    """Reject a replay buffer that is too small for one push or one sample.
 
     Args:
-        policy: the compiled section ``policy`` of an off-policy algorithm that collects.
-        buffer: one of its buffers; all when not given.
-        name: of that buffer.
+        policy: Compiled section ``policy`` of an off-policy algorithm that collects.
+        buffer: One of its buffers; by default all.
+        name: Name of that buffer.
 
     Raises:
-        ConfigValueError: ``learn.batch_size`` is larger than the buffer, which would train nothing, or
-            ``collect.n_sample`` is 100 times as large, which nobody means. A smaller excess, which loses samples before
-            they are seen, is warned about.
+        ConfigValueError: ``learn.batch_size`` exceeds the buffer, so nothing would be trained, or ``collect.n_sample``
+            is 100 times as large, which is certainly an error. A smaller excess, which loses samples before they are
+            used, causes a warning.
     """
     where = "policy.other.replay_buffer"
     if buffer is None:
@@ -98,15 +98,15 @@ def check_buffer_fits(policy: Mapping[str, Any], buffer: Mapping[str, Any] | Non
 
 
 def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any], policy: type | None = None) -> None:
-    """Refuse values that cannot be meant.
+    """Reject values that are certainly wrong.
 
     Args:
-        user: the user's main config.
-        defaults: what the config would be without it.
-        policy: the class of the policy. A section among its ``optional_keys`` may stand where its default is a number.
+        user: User's main config.
+        defaults: Config without the user's settings.
+        policy: Class of the policy. Sections in its ``optional_keys`` may replace a default that is a number.
 
     Raises:
-        ConfigValueError: the message lists every such value.
+        ConfigValueError: The message lists all such values.
     """
     sections = {name: user.get(name, {}) for name in ("env", "policy")}
     found = [f"{name}: expected a dict, got {one!r}" for name, one in sections.items() if not isinstance(one, Mapping)]
@@ -118,13 +118,13 @@ def check_values(user: Mapping[str, Any], defaults: Mapping[str, Any], policy: t
 
 
 def check_ranges(config: Mapping[str, Any]) -> None:
-    """Refuse what a class or a create config puts where :data:`RANGES` asks for something else.
+    """Reject values of a class or a create config that violate :data:`RANGES`.
 
     Args:
-        config: the compiled config.
+        config: Compiled config.
 
     Raises:
-        ConfigValueError: the message names the key as the main config has it.
+        ConfigValueError: The message names the key as in the main config.
     """
     for path, allowed in RANGES.items():
         *sections, key = path.split(".")
@@ -137,7 +137,7 @@ def check_ranges(config: Mapping[str, Any]) -> None:
 
 
 def make_whole(user: MutableMapping[str, Any], defaults: Mapping[str, Any], section: str = "") -> None:
-    """Make ints of whole numbers that are written as floats (``1e5``) where whole numbers are expected."""
+    """Convert integral floats (``1e5``) to ints where ints are expected."""
     for key, value in user.items():
         path = f"{section}.{key}" if section else str(key)
         default = defaults.get(key)
@@ -149,7 +149,7 @@ def make_whole(user: MutableMapping[str, Any], defaults: Mapping[str, Any], sect
 
 
 def _optional_sections(policy: type | None) -> set[str]:
-    """Paths of the sections that a policy reads where they are there."""
+    """Return the paths of the policy's optional sections."""
     classes = getattr(policy, "__mro__", ())
     return {f"policy.{name}" for cls in classes for name in vars(cls).get("optional_keys", {}) if name}
 
@@ -180,7 +180,7 @@ def _walk(
 
 
 def _single(value: object, default: object) -> str | None:
-    """What a collection should have been in the place of a number or a switch; ``None`` when it may be right."""
+    """Return the expected type instead of a collection; ``None`` if the value may be correct."""
     if not isinstance(value, (Mapping, Sequence, Set)) or isinstance(value, (str, bytes)):
         return None
     if isinstance(default, bool):
@@ -189,16 +189,16 @@ def _single(value: object, default: object) -> str | None:
 
 
 def _without_value(path: str, default: object) -> str | None:
-    """What should have been in the place of ``None``, or ``None`` when it may be right."""
+    """Return the expected type instead of ``None``; ``None`` if the value may be correct."""
     if path in _SECTIONS:
         return "a dict"
     return RANGES[path].text() if path in _NEEDED and is_number(default) else None
 
 
 def _expected(value: object, default: object, allowed: Range | None) -> str | None:
-    """What ``value`` should have been, or ``None`` when it may be right."""
+    """Return the expected value instead of ``value``; ``None`` if it may be correct."""
     if isinstance(default, Mapping):
-        # A switch in place of a section turns it off, in configs of DI-engine.
+        # In configs of DI-engine, a switch instead of a section disables it.
         return "a dict" if isinstance(value, str) or is_number(value) else None
     if allowed is not None and is_number(default) and isinstance(value, Mapping):
         return allowed.text()

@@ -1,4 +1,4 @@
-"""A2C: what a config sets over the defaults, by id of the env."""
+"""A2C: tuned settings over the defaults, by env id."""
 
 from easydict import EasyDict
 

@@ -1,4 +1,4 @@
-"""C51: what a config sets over the defaults, by id of the env."""
+"""C51: tuned settings over the defaults, by env id."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""DQN: what a config sets over the defaults, by id of the env."""
+"""DQN: tuned settings over the defaults, by env id."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def _atari(env_id: str, stop_value: float, other: dict[str, Any], n_sample: int)
 
 
 supported_env_cfg: dict[str, EasyDict] = {
-    # As in configs/cartpole, with the stop value that gymnasium names.
+    # As in configs/cartpole, with the stop value of Gymnasium.
     "CartPole-v1": example(
         "DQN",
         {"env_id": "CartPole-v1", "evaluator_env_num": 5, "n_evaluator_episode": 5, "stop_value": 475},

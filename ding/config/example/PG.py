@@ -1,4 +1,4 @@
-"""Policy gradients: what a config sets over the defaults, by id of the env."""
+"""Policy gradients: tuned settings over the defaults, by env id."""
 
 from easydict import EasyDict
 

@@ -1,4 +1,4 @@
-"""Compact PPO: what a flat config sets over the defaults, by id of the env."""
+"""Compact PPO: tuned settings of a flat config over the defaults, by env id."""
 
 from typing import Any
 

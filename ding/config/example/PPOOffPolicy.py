@@ -1,4 +1,4 @@
-"""PPO with a replay buffer: what a config sets over the defaults, by id of the env."""
+"""PPO with a replay buffer: tuned settings over the defaults, by env id."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""SAC: what a config sets over the defaults, by id of the env."""
+"""SAC: tuned settings over the defaults, by env id."""
 
 from functools import partial
 from typing import Any

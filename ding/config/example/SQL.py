@@ -1,4 +1,4 @@
-"""Soft Q-learning: what a config sets over the defaults, by id of the env."""
+"""Soft Q-learning: tuned settings over the defaults, by env id."""
 
 from easydict import EasyDict
 

@@ -1,4 +1,4 @@
-"""TD3: what a config sets over the defaults, by id of the env."""
+"""TD3: tuned settings over the defaults, by env id."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the example configs share. Envs are made where they are asked for, as they lie above configs."""
+"""Shared parts of the example configs. Envs are created on demand, because they are on a higher floor than configs."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from ding.config.resolve import import_by_name
 
 EnvFactory = Callable[..., Any]
 
-# What DI-engine calls the module of an env, where it is not ``gym_`` and the id in lower case.
+# DI-engine's module name of an env, unless it is ``gym_`` and the lower-case id.
 _MODULE_NAMES = {
     "LunarLander-v3": "gym_lunarlander_v2",
     "LunarLanderContinuous-v3": "gym_lunarlandercontinuous_v2",
@@ -25,19 +25,19 @@ _MODULE_NAMES = {
 
 
 def gym_env(cfg: Mapping[str, Any], seed_api: bool = True, caller: str = "collector", **kwargs: Any) -> Any:
-    """Return ``ding.envs.gym_env.env(cfg, ...)``, the gymnasium env of ``cfg.env_id`` for the workers."""
+    """Return ``ding.envs.gym_env.env(cfg, ...)``, the Gymnasium env of ``cfg.env_id`` for the workers."""
     return import_by_name("ding.envs.gym_env", "env")(cfg, seed_api=seed_api, caller=caller, **kwargs)
 
 
 def factories(algorithm: str, configs: Mapping[str, EasyDict]) -> dict[str, EnvFactory]:
-    """Return the factory of each env: called with section ``env`` of its config.
+    """Return the factory of each env, which is called with the section ``env`` of its config.
 
-    Each env gets a module below that of the algorithm, as in DI-engine: ``gym_lunarlander_v2`` with ``cfg`` and
+    Each env gets a submodule of the algorithm's module, as in DI-engine: ``gym_lunarlander_v2`` with ``cfg`` and
     ``env``, the config and the factory.
 
     Args:
-        algorithm: ``__name__`` of the module of the configs.
-        configs: by id of the env.
+        algorithm: ``__name__`` of the module with the configs.
+        configs: Configs by env id.
     """
     makers = {env_id: partial(gym_env, **cfg.get("env", {}).get("env_kwargs", {})) for env_id, cfg in configs.items()}
     for env_id, cfg in configs.items():
@@ -52,7 +52,7 @@ def factories(algorithm: str, configs: Mapping[str, EasyDict]) -> dict[str, EnvF
 def example(
     algorithm: str, env: Mapping[str, Any], model: Mapping[str, Any], learn: Mapping[str, Any], **policy: Any
 ) -> EasyDict:
-    """Return a config with 8 envs for collecting and 8 for evaluating, where ``env`` says nothing else."""
+    """Return a config with 8 collector and 8 evaluator envs, unless ``env`` overrides them."""
     nums = {"collector_env_num": 8, "evaluator_env_num": 8}
     section = {**nums, "n_evaluator_episode": env.get("evaluator_env_num", 8), **env}
     return EasyDict(
@@ -70,7 +70,7 @@ def control(
     twin_critic: bool = True,
     **policy: Any,
 ) -> EasyDict:
-    """Return a config for observations and actions (in [-1, 1]) of ``sizes``, and heads as wide as ``hidden``."""
+    """Return a config for observations and actions (in [-1, 1]) of ``sizes``, with heads of width ``hidden``."""
     model = {
         "obs_shape": sizes[0],
         "action_shape": sizes[1],
@@ -83,6 +83,6 @@ def control(
 
 
 def replay(start: float, end: float, decay: int, size: int) -> dict[str, Any]:
-    """Return section ``policy.other``: exponential epsilon over env steps, and rows in the buffer."""
+    """Return the section ``policy.other``: exponential epsilon decay over env steps, and the size of the buffer."""
     eps = {"type": "exp", "start": start, "end": end, "decay": decay}
     return {"eps": eps, "replay_buffer": {"replay_buffer_size": size}}

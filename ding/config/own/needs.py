@@ -1,4 +1,4 @@
-"""Which modules of the user's a config needs."""
+"""User modules that a config needs."""
 
 import os
 import sys
@@ -18,9 +18,9 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def foreign_imports(configs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the modules whose import would run code that is neither this package's nor imported already.
+    """Yield the modules whose import would run code that is neither part of this package nor imported already.
 
-    They are those of ``import_names``, and of an ``env_id`` such as ``package.module:Env-v0``.
+    These are the entries of ``import_names``, and the module of an ``env_id`` such as ``package.module:Env-v0``.
     """
     for name in (name for config in configs for name in (*import_names_of(config), *_modules_of_ids(config))):
         ours = name.partition(".")[0] == "ding" or name in sys.modules
@@ -36,7 +36,7 @@ def _modules_of_ids(config: object) -> Iterator[str]:
 
 
 def modules_of(config: Mapping[str, Any]) -> Iterator[OwnModule]:
-    """Yield the modules that register or define what a config names; those of this package are left out."""
+    """Yield the modules that register or define the names in a config, except those of this package."""
     for name in import_names_of(config):
         if name.partition(".")[0] not in ("ding", "dizoo"):
             yield module_named(name)
@@ -53,7 +53,7 @@ def modules_of(config: Mapping[str, Any]) -> Iterator[OwnModule]:
 
 
 def _env_module(env: object) -> Iterator[OwnModule]:
-    """The module that registers a gymnasium env: that of its class."""
+    """Yield the module that registers a Gymnasium env: that of its class."""
     gymnasium = sys.modules.get("gymnasium")
     env_id = env.get("env_id") if isinstance(env, Mapping) else None
     if gymnasium is None or not isinstance(env_id, str):
@@ -74,6 +74,6 @@ def _types(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_users(file: str) -> bool:
-    """Whether a file belongs neither to this package nor to installed ones nor to Python."""
+    """Return whether a file belongs to neither this package, nor an installed package, nor Python."""
     roots = [str(_PACKAGE), *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))]
     return bool(file) and not any(Path(file).is_relative_to(root) for root in roots)

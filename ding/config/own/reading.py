@@ -1,4 +1,4 @@
-"""Configs, modules and networks of runs, for whoever loads a run."""
+"""Configs, modules and networks of runs to be loaded."""
 
 import hashlib
 import os
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 def read_run_config(
     path: Path, names: Sequence[str] = ("main_config", "create_config"), trust: bool = False
 ) -> list[EasyDict]:
-    """Return variables of the config in an experiment folder, after importing what the run needs.
+    """Return variables of the config in an experiment folder, after importing the modules that the run needs.
 
     Args:
-        path: the config file in its experiment folder.
-        names: of the variables.
-        trust: run code that the folder names, also when the run is not the user's own.
+        path: Config file in its experiment folder.
+        names: Names of the variables.
+        trust: Run code named in the folder, even if the run is not the user's own.
 
     Raises:
-        ConfigTrustError: code is needed, and neither is the run the user's own nor ``trust`` given.
-        ConfigFileError: the file is no config.
-        OwnCodeError: a module is missing, or raises.
+        ConfigTrustError: Code is needed, but the run is not the user's own and ``trust`` is not set.
+        ConfigFileError: The file is not a config.
+        OwnCodeError: A module is missing, or raises an error.
     """
     code = read_run_code(path.parent)
     trusted = trust or (code.is_own and code.config == path.name)
@@ -57,16 +57,16 @@ def read_run_config(
 
 
 def import_run_code(exp_dir: str | os.PathLike[str], code: RunCode) -> None:
-    """Import the modules of a record, from where the run had them or, for a folder that moved, from here.
+    """Import the modules of a record from their original location or, for a moved folder, from here.
 
     Raises:
-        OwnCodeError: a module is missing, or raises.
+        OwnCodeError: A module is missing, or raises an error.
     """
     import_own_code(module._replace(file=_located(module, code, Path(exp_dir))) for module in code.modules)
 
 
 def import_if_own(config: str | os.PathLike[str]) -> None:
-    """Import what a run needs whose config is about to be run, where the run is the user's own."""
+    """Import the modules needed by a config that is about to be run, if the run is the user's own."""
     folder = Path(config).parent
     if (folder / OWN_CODE_FILE).is_file():
         code = read_run_code(folder)
@@ -75,14 +75,14 @@ def import_if_own(config: str | os.PathLike[str]) -> None:
 
 
 def build_network(exp_dir: str | os.PathLike[str], model_cfg: Mapping[str, Any]) -> "nn.Module | None":
-    """Return a new network of the class that was handed in to the run, from ``policy.model``; ``None`` without one.
+    """Create the network of a run with ``model=`` from ``policy.model``; return ``None`` for a run without it.
 
     Args:
-        exp_dir: the experiment folder; its modules were imported by :func:`read_run_config`.
+        exp_dir: Experiment folder; its modules were imported by :func:`read_run_config`.
         model_cfg: ``policy.model`` of its config.
 
     Raises:
-        ConfigValueError: the class is not found, or ``policy.model`` does not make the same network.
+        ConfigValueError: The class is not found, or ``policy.model`` does not create the same network.
     """
     code = read_run_code(exp_dir)
     network = code.network
@@ -108,7 +108,7 @@ def build_network(exp_dir: str | os.PathLike[str], model_cfg: Mapping[str, Any])
 
 
 def _located(module: OwnModule, code: RunCode, exp_dir: Path) -> str:
-    """Where the file of a module is now. A folder of another machine keeps its place below the current folder."""
+    """Return the current path of a module's file; a folder of another machine is resolved below the current folder."""
     if code.is_own or not module.file or os.path.exists(module.file):
         return module.file
     inside = os.path.relpath(module.file, code.folder)

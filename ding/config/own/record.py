@@ -1,4 +1,4 @@
-"""The record of the user's code in an experiment folder."""
+"""Record of user code in an experiment folder."""
 
 import ast
 import hashlib
@@ -26,13 +26,13 @@ from ding.utils.own_code import OwnModule, module_named
 
 @dataclass(frozen=True)
 class Network:
-    """The class of a network that was handed in as ``model=``.
+    """Class of a network passed as ``model=``.
 
     Attributes:
-        module: the module that defines it.
-        name: its qualified name there.
+        module: Module that defines it.
+        name: Qualified name in the module.
         digest: SHA-256 of its ``repr``, which shows its layers.
-        fits_config: whether the keys of ``policy.model`` are arguments that its constructor can be called with.
+        fits_config: Whether the constructor accepts the keys of ``policy.model`` as arguments.
     """
 
     module: str
@@ -43,14 +43,14 @@ class Network:
 
 @dataclass(frozen=True)
 class RunCode:
-    """What a run needs.
+    """User code that a run needs.
 
     Attributes:
-        folder: the current folder of the run.
-        config: name of the config file that the record belongs to.
-        modules: to be imported, in order.
-        network: of a run with ``model=``.
-        is_own: whether this user made the record, and neither it nor the config has changed since.
+        folder: Current folder of the run.
+        config: Name of the config file of the record.
+        modules: Modules to import, in order.
+        network: Network of a run with ``model=``.
+        is_own: Whether this user made the record, and neither it nor the config has changed since.
     """
 
     folder: str = ""
@@ -61,17 +61,17 @@ class RunCode:
 
     @property
     def command_option(self) -> str:
-        """What the command line needs to load the run: empty, or `` --trust``."""
+        """Return the option for loading the run on the command line: empty, or `` --trust``."""
         return " --trust" if self.config and not self.is_own else ""
 
 
 def record_run_code(exp_dir: str | os.PathLike[str], config_name: str, configs: Sequence[Mapping[str, Any]]) -> None:
-    """Write which code of the user's the run needs; without any, nothing is written.
+    """Record the user code that the run needs; without any, nothing is written.
 
     Args:
-        exp_dir: the experiment folder.
-        config_name: the config file there, which exists already.
-        configs: the compiled config, and the others.
+        exp_dir: Experiment folder.
+        config_name: Existing config file in the folder.
+        configs: The compiled config, and the others.
     """
     modules = tuple(dict.fromkeys(module for config in configs for module in modules_of(config)))
     imports = (name.partition(".")[0] for config in configs for name in import_names_of(config))
@@ -82,7 +82,7 @@ def record_run_code(exp_dir: str | os.PathLike[str], config_name: str, configs: 
 def record_network(
     exp_dir: str | os.PathLike[str], config_name: str, model: object, model_cfg: Mapping[str, Any]
 ) -> None:
-    """Add the class of a network of the user's to the record of a run; networks of this package need no record."""
+    """Add the class of a user-defined network to the record of a run; built-in networks need no record."""
     cls = type(model)
     if cls.__module__.partition(".")[0] in ("ding", "torch"):
         return
@@ -94,10 +94,10 @@ def record_network(
 
 
 def read_run_code(exp_dir: str | os.PathLike[str]) -> RunCode:
-    """Return the record of a run; an empty one where there is none.
+    """Return the record of a run; an empty one if there is none.
 
     Raises:
-        ConfigValueError: the file is none that this package wrote.
+        ConfigValueError: The file was not written by this package.
     """
     path = Path(exp_dir) / OWN_CODE_FILE
     if not path.is_file():
@@ -114,11 +114,11 @@ def read_run_code(exp_dir: str | os.PathLike[str]) -> RunCode:
 
 
 def config_as_data(path: Path, name: str) -> EasyDict:
-    """Return a dict of a config file without running the file.
+    """Return a dict of a config file without executing the file.
 
     Raises:
-        ConfigFileError: the file is not Python, or has no such dict.
-        ConfigTrustError: the dict, or a value in it, is code.
+        ConfigFileError: The file is not Python, or has no such dict.
+        ConfigTrustError: The dict, or a value in it, is code.
     """
     try:
         assigned = assignments(path)
@@ -143,7 +143,7 @@ def config_as_data(path: Path, name: str) -> EasyDict:
 
 
 def _is_data(path: Path) -> bool:
-    """Whether nothing in a config file is code."""
+    """Return whether a config file contains no code."""
     try:
         return all(config_as_data(path, name) is not None for name in ("main_config", "create_config"))
     except ConfigError:
@@ -158,7 +158,7 @@ def refusal_of(path: Path, what: str) -> ConfigTrustError:
 
 
 def arguments_of(cls: type, model_cfg: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The keys of ``policy.model`` that the constructor takes; ``None`` when it cannot be called with them."""
+    """Return the keys of ``policy.model`` that the constructor accepts; ``None`` if it cannot be called with them."""
     signature = inspect.signature(cls)
     takes_all = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
     kept = {key: value for key, value in model_cfg.items() if takes_all or key in signature.parameters}

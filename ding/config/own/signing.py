@@ -1,4 +1,4 @@
-"""Which records of runs were made by this user."""
+"""Verification that a run's record was made by this user."""
 
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ _KEY_BYTES = 32
 
 
 def mac_of(data: Mapping[str, Any], config: Path, make_key: bool) -> str:
-    """The HMAC of a record with its config; a random text where there is no key, which fits nothing."""
+    """Return the HMAC of a record with its config; without a key a random string, which never matches."""
     key = _key(make_key)
     if key is None or not config.is_file():
         return secrets.token_hex(_KEY_BYTES)
@@ -25,7 +25,7 @@ def mac_of(data: Mapping[str, Any], config: Path, make_key: bool) -> str:
 
 
 def _key(make: bool) -> bytes | None:
-    """The key of this user, made at the first run with own code; ``None`` where it can be neither read nor made."""
+    """Return this user's key, created at the first run with user code; ``None`` if it is unavailable."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     path = Path(state) / "ding" / "runs.key"
     try:

@@ -1,13 +1,13 @@
-"""What agents return, and what they raise.
+"""Return types and exceptions of agents.
 
 Exceptions::
 
     AgentError
-    |-- AgentConfigError (AssertionError)           arguments that contradict each other, or an env that does not fit
-    |-- ExperimentNotFoundError (FileNotFoundError)  no folder of an experiment, or none with what is needed
-    `-- CheckpointError (ValueError)                a checkpoint of something else
+    |-- AgentConfigError (AssertionError)           contradictory arguments, or an env that does not fit
+    |-- ExperimentNotFoundError (FileNotFoundError)  missing experiment folder, or one without the required files
+    `-- CheckpointError (ValueError)                checkpoint of another algorithm or network
 
-The built-in base beside a class is what DI-engine raises in the same place.
+    The built-in base class is the one that DI-engine raises in the same place.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from ding.utils.errors import UserMistake
 
 @dataclass
 class TrainingReturn:
-    """What ``train`` returns.
+    """Result of ``train``.
 
     Attributes:
-        wandb_url: page of the run at Weights & Biases; empty without it.
+        wandb_url: Page of the run at Weights & Biases; empty without it.
     """
 
     wandb_url: str
@@ -30,11 +30,11 @@ class TrainingReturn:
 
 @dataclass
 class EvalReturn:
-    """What ``deploy`` and ``batch_evaluate`` return.
+    """Result of ``deploy`` and ``batch_evaluate``.
 
     Attributes:
-        eval_value: mean return of the episodes.
-        eval_value_std: standard deviation of the returns.
+        eval_value: Mean return of the episodes.
+        eval_value_std: Standard deviation of the returns.
     """
 
     eval_value: np.float32
@@ -42,16 +42,16 @@ class EvalReturn:
 
 
 class AgentError(UserMistake):
-    """Base of what an agent raises; the message is one sentence."""
+    """Base class of agent errors; the message is one sentence."""
 
 
 class AgentConfigError(AgentError, AssertionError):
-    """Arguments that contradict each other, or an env whose spaces do not fit the algorithm."""
+    """Arguments contradict each other, or the spaces of the env do not fit the algorithm."""
 
 
 class ExperimentNotFoundError(AgentError, FileNotFoundError):
-    """There is no folder of an experiment, or it lacks its config or its checkpoints."""
+    """The experiment folder does not exist, or lacks its config or its checkpoints."""
 
 
 class CheckpointError(AgentError, ValueError):
-    """A checkpoint of another algorithm, of another network, or a broken file."""
+    """The checkpoint belongs to another algorithm or network, or the file is broken."""

@@ -16,7 +16,7 @@ from ding.utils import did_you_mean
 __all__ = ["get_hybrid_shape", "get_instance_config", "get_instance_env"]
 
 MAX_EPISODE_STEPS = 1000
-# Those whose env is in a package that nothing here installs.
+# Ids whose env is in a package that no extra installs.
 _ELSEWHERE = {
     "di_sheep": "DI-sheep",
     "drone_fly": "gym_pybullet_drones",
@@ -28,17 +28,17 @@ _ELSEWHERE = {
 }
 
 
-# The mean return at which an old env is solved, where that of its successor cannot be reached.
+# Mean return at which an old env is solved, if that of its successor cannot be reached.
 _STOP_VALUES = {"CartPole-v0": 195.0}
 
 
 def stop_value_of_old(env_id: str) -> dict[str, float]:
-    """Return ``{'stop_value'}`` of an env that gymnasium replaced, where it is another one than the successor's."""
+    """Return ``{'stop_value'}`` of an env that Gymnasium replaced, if it differs from the successor's."""
     return {"stop_value": _STOP_VALUES[env_id]} if env_id in _STOP_VALUES else {}
 
 
 def is_same_task(one: str, other: str) -> bool:
-    """Return whether two ids are one env, or registered versions of one: numbers that fit one fit the other."""
+    """Return whether two ids are the same env or registered versions of it, so that the same hyperparameters apply."""
     ids = [successor_of(env_id)[0] for env_id in (one, other)]
     if ids[0].lower() == ids[1].lower():
         return True
@@ -47,10 +47,10 @@ def is_same_task(one: str, other: str) -> bool:
 
 
 def check_made_here(env_id: str) -> None:
-    """Refuse a short name of DI-engine's PPOF for an env that only its own package makes.
+    """Reject a short name of DI-engine's PPOF for an env that only its own package creates.
 
     Raises:
-        AgentConfigError: the message names the package.
+        AgentConfigError: The message names the package.
     """
     package = _ELSEWHERE.get(env_id)
     if package is not None:
@@ -59,13 +59,13 @@ def check_made_here(env_id: str) -> None:
 
 
 def limit_of(env_id: str) -> dict[str, int]:
-    """Return the limit for an env of gymnasium whose episodes may never end, as an argument of its construction.
+    """Return a step limit, as a constructor argument, for a Gymnasium env whose episodes may never end.
 
-    An untrained policy may walk in circles for ever in ``CliffWalking-v1``, for example, and no evaluation would end.
+    An untrained policy may, for example, walk in circles forever in ``CliffWalking-v1``, and no evaluation would end.
     """
     try:
         spec = gymnasium.spec(env_id)
-    except gymnasium.error.Error:  # named where the env is made
+    except gymnasium.error.Error:  # reported when the env is created
         return {}
     is_limited = spec.max_episode_steps is not None or not str(spec.entry_point).startswith("gymnasium.envs.")
     return {} if is_limited else {"max_episode_steps": MAX_EPISODE_STEPS}
@@ -83,10 +83,10 @@ def example_configs(algorithm: str) -> dict[str, EasyDict]:
 
 
 def get_instance_config(env_id: str, algorithm: str) -> EasyDict:
-    """Return what an algorithm sets for an env over its defaults; a copy.
+    """Return a copy of an algorithm's settings for an env, which extend its defaults.
 
     Raises:
-        KeyError: there is no config for this env; agents then use defaults that fit its spaces.
+        KeyError: There is no config for this env; agents then use defaults derived from its spaces.
     """
     configs = example_configs(algorithm)
     found = next((config for name, config in configs.items() if is_same_task(name, env_id)), None)
@@ -96,10 +96,10 @@ def get_instance_config(env_id: str, algorithm: str) -> EasyDict:
 
 
 def get_instance_env(env_id: str) -> DingEnvWrapper:
-    """Return the env of this id, as an agent would make it.
+    """Return the env with this id, as an agent creates it.
 
     Raises:
-        AgentConfigError: no such env is registered.
+        AgentConfigError: The id is not registered.
     """
     check_made_here(env_id)
     new_id, kwargs = successor_of(env_id)

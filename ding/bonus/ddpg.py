@@ -12,7 +12,7 @@ class DDPGAgent(Agent):
     action_kinds = ("continuous", "hybrid")
     encodes_vectors = False
     supported_env_list = tuple(supported_env_cfg)
-    # An update per env step.
+    # One update per env step.
     policy_defaults = {
         "random_collect_size": 1000,
         "model": {
@@ -27,7 +27,7 @@ class DDPGAgent(Agent):
     }
     hybrid_defaults = {
         "action_space": "hybrid",
-        # Samples hold the logit of the network, which random actions do not have.
+        # Samples contain the network's logit, which random actions lack.
         "random_collect_size": 0,
         "model": {"action_space": "hybrid"},
         "other": {"eps": {"type": "exp", "start": 1.0, "end": 0.1, "decay": 10000}},

@@ -1,4 +1,4 @@
-"""``ding.load``: a trained agent from the folder of an experiment."""
+"""``ding.load``: loads a trained agent from an experiment folder."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from ding.config.sections import dig, episodes_of_evaluation, without_workers
 from ding.entry.view.experiment import CONFIGS, last_checkpoint
 from ding.utils import nearest
 
-# Policies that come with a checkout of the repository.
+# Trained policies in a checkout of the repository.
 _TRAINED = Path(__file__).resolve().parents[2] / "trained"
 
 
@@ -28,26 +28,25 @@ def load(
     trust_config: bool = False,
     model: torch.nn.Module | None = None,
 ) -> Agent:
-    """Return the trained agent of a serial, task or parallel run, or of an agent's.
+    """Return the trained agent of a serial, task or parallel run, or of a run of an agent.
 
-    Its config is read as data, and code that it needs is imported only for a run of your own (of this user and machine,
-    and unchanged), so that a folder from others can be looked at.
+    The config is read as data. Code that it needs is imported only for the user's own runs (made by this user on this
+    machine and unchanged), so that folders of others can be inspected safely.
 
     Args:
-        exp_dir: the experiment folder; or ``trained/cartpole_dqn`` and the like from anywhere: a policy that comes with
-            a checkout of the repository. An agent of those trains in ``cartpole_dqn``, in the current folder.
-        env: another env, or that of a run whose config does not say how to make it.
-        checkpoint: path of a file, or its name in ``ckpt/``, or ``last``: that of the most train iterations; by
-            default the best.
-        seed: of the agent.
-        trust_config: import what the run needs, and execute a config with objects, also where it is not your own.
-        model: the network of a run with ``model=``, where ``policy.model`` does not say how to make it.
+        exp_dir: Experiment folder; or, from any folder, ``trained/cartpole_dqn`` and similar names of the policies in a
+            checkout of the repository. Their agents train in ``cartpole_dqn`` in the current folder.
+        env: Another env, or the env of a run whose config does not define it.
+        checkpoint: Path of a file, or its name in ``ckpt/``, or ``last`` (most train iterations); by default the best.
+        seed: Seed of the agent.
+        trust_config: Import the code that the run needs, and execute a config with objects, even if it is not your own.
+        model: Network of a run with ``model=``, if ``policy.model`` does not define it.
 
     Raises:
-        ExperimentNotFoundError: there is no such folder, or no config or checkpoint in it.
-        AgentConfigError: the config of another's run needs code, or it names no policy; or the env does not fit.
-        OwnCodeError: a module that the run needs is missing, or raises.
-        CheckpointError: the checkpoint is that of another algorithm or network.
+        ExperimentNotFoundError: The folder does not exist, or contains no config or checkpoint.
+        AgentConfigError: The config of another user's run needs code or names no policy, or the env does not fit.
+        OwnCodeError: A module that the run needs is missing, or raises an error.
+        CheckpointError: The checkpoint belongs to another algorithm or network.
     """
     folder, exp_name = _places(exp_dir)
     path = next((folder / name for name in CONFIGS if (folder / name).is_file()), None)
@@ -58,7 +57,7 @@ def load(
     if not policy_type:
         raise AgentConfigError(f"{path} names no policy.type, so it cannot be known which algorithm this was")
     by_type = {agent.policy_type: agent for agent in supported_algo.values()}
-    # The env decides which config is at hand, so that of the run goes over all of it.
+    # The env selects a default config, which the config of the run overrides.
     if model is None:
         model = build_network(folder, main["policy"].get("model", {}))
     agent = by_type.get(policy_type, Agent)(
@@ -73,12 +72,12 @@ def load(
 
 
 def _places(exp_dir: str) -> tuple[Path, str]:
-    """The folder that holds a run, and the experiment folder in which its agent trains."""
+    """Return the folder of a run, and the experiment folder in which its agent trains."""
     folder = Path(exp_dir)
     if not folder.is_dir() and folder.parts[:-1] == (_TRAINED.name,):
         folder = _TRAINED / folder.name
     if folder.is_dir():
-        # What comes with the repository stays as it is.
+        # Files of the repository must not change.
         return folder, folder.name if folder.resolve().parent == _TRAINED else str(exp_dir)
     if folder.parent == _TRAINED and not _TRAINED.is_dir():
         hint = "; trained policies are part of a checkout of the repository, not of the installed package"
@@ -89,7 +88,7 @@ def _places(exp_dir: str) -> tuple[Path, str]:
 
 
 def _config_of(path: Path, trust: bool) -> tuple[EasyDict, EasyDict]:
-    """The main config of a run, and its create config, which DI-engine's agents do not write."""
+    """Return the main config of a run, and its create config, which DI-engine's agents do not save."""
     try:
         main = read_run_config(path, ("main_config",), trust)[0]
         try:
@@ -101,7 +100,7 @@ def _config_of(path: Path, trust: bool) -> tuple[EasyDict, EasyDict]:
 
 
 def _for_agent(main: EasyDict, create: EasyDict, env: AnyEnv | None) -> CompleteConfig:
-    """The part of a compiled config that an agent reads: what one process needs, with env managers of its own."""
+    """Return the part of a compiled config for an agent in a single process, with its own env managers."""
     policy = dict(main["policy"])
     if "comm_learner" in create:
         policy = without_workers(policy)
@@ -113,6 +112,6 @@ def _for_agent(main: EasyDict, create: EasyDict, env: AnyEnv | None) -> Complete
     left_out = {"manager", "cfg_type"} if env is None else {"manager", "cfg_type", "env_id", "env_kwargs", "type"}
     env_cfg = {key: value for key, value in main.get("env", {}).items() if key not in left_out}
     if "evaluator_episode_num" in env_cfg:
-        # What the other key has is a default, which the parallel mode does not read.
+        # The other key has a default, which the parallel mode ignores.
         env_cfg["n_evaluator_episode"] = episodes_of_evaluation(env_cfg)
     return CompleteConfig(env=env_cfg, policy=policy)

@@ -10,7 +10,7 @@ class PPOAgent(Agent):
     policy_type = "ppo"
     action_kinds = ("discrete", "continuous", "hybrid")
     names_action_space = True
-    # As in configs/cartpole, with less discount.
+    # As in configs/cartpole, with a lower discount factor.
     policy_defaults = {
         "learn": {"epoch_per_collect": 2, "batch_size": 64, "learning_rate": 0.001, "entropy_weight": 0.01},
         "collect": {"n_sample": 256, "discount_factor": 0.97},

@@ -16,6 +16,6 @@ class PPOOffPolicyAgent(Agent):
         "learn": {"update_per_collect": 16, "learning_rate": 3e-4, "entropy_weight": 0.01, "adv_norm": True},
         "collect": {"n_sample": 128},
         "eval": {"evaluator": {"eval_freq": 200}},
-        # A few collections: older samples are too far from the policy.
+        # A few collections: older samples are too far off-policy.
         "other": {"replay_buffer": {"replay_buffer_size": 1024}},
     }

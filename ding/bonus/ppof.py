@@ -1,4 +1,4 @@
-"""``PPOF``: the agent of compact PPO, whose config is flat."""
+"""``PPOF``: the agent of compact PPO, with a flat config."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +11,10 @@ from ding.config.example.PPOF import supported_env_cfg
 from ding.policy import PPOFCommandModePolicy
 from ding.utils import did_you_mean
 
-# Keys of a flat config that are not the policy's.
+# Keys of a flat config that do not belong to the policy.
 _TOP = ("exp_name", "wandb_logger")
 _FLAT = ("env", "env_id", "seed", *_TOP)
-# Sections of the policy that the workers of a run read.
+# Sections of the policy for the workers of a run.
 _WORKERS = ("collect", "other")
 
 

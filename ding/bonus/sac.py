@@ -12,7 +12,7 @@ class SACAgent(Agent):
     action_kinds = ("continuous",)
     encodes_vectors = False
     supported_env_list = tuple(supported_env_cfg)
-    # An update per env step.
+    # One update per env step.
     policy_defaults = {
         "random_collect_size": 1000,
         "model": {"actor_head_hidden_size": 256, "critic_head_hidden_size": 256},
@@ -31,7 +31,7 @@ class TQCAgent(SACAgent):
     supported_env_list = ()
     policy_defaults = {
         **SACAgent.policy_defaults,
-        # Two critics of the size of SAC's: a sixth of the work of the paper's five.
+        # Two critics of the size of SAC's: a sixth of the computation of the paper's five.
         "model": {"ensemble_num": 2, "critic_head_hidden_size": 256, "critic_head_layer_num": 2},
     }
 
@@ -44,7 +44,7 @@ class CrossQAgent(SACAgent):
     supported_env_list = ()
     policy_defaults = {
         **SACAgent.policy_defaults,
-        # The paper's 2048 take 40 times the work.
+        # The paper's width of 2048 needs 40 times the computation.
         "model": {"critic_head_hidden_size": 256},
     }
 

@@ -1,6 +1,6 @@
-"""Which agents there are, and the envs for which they carry a config. They work on other envs, too.
+"""Available agents, and the envs for which they have a config. Agents also work on other envs.
 
-An id that gymnasium has replaced (``LunarLander-v2``) stands for the env that an agent makes of it.
+An id that Gymnasium has replaced (``LunarLander-v2``) stands for the env that an agent creates from it.
 """
 
 from ding.bonus.a2c import A2CAgent
@@ -43,19 +43,19 @@ supported_env = sorted({env_id for agent in supported_algo.values() for env_id i
 
 
 def env_supported(algo: str | None = None) -> list[str]:
-    """Return the ids of the envs for which an algorithm (``None``: any) carries a config.
+    """Return the ids of the envs for which an algorithm (``None``: any) has a config.
 
     Raises:
-        ValueError: no such algorithm.
+        ValueError: The algorithm does not exist.
     """
     return list(supported_env) if algo is None else list(_agent(algo).supported_env_list)
 
 
 def algo_supported(env_id: str | None = None) -> list[str]:
-    """Return the names of the algorithms that carry a config for an env; ``None``: all.
+    """Return the names of the algorithms that have a config for an env; ``None``: all.
 
     Raises:
-        ValueError: there is none.
+        ValueError: There is none.
     """
     if env_id is None:
         return list(supported_algo_list)
@@ -66,10 +66,10 @@ def algo_supported(env_id: str | None = None) -> list[str]:
 
 
 def is_supported(env_id: str | None = None, algo: str | None = None) -> bool:
-    """Return whether there is such an algorithm, such an env with a config, or both together.
+    """Return whether an algorithm exists, an env has a config, or both in combination.
 
     Raises:
-        ValueError: neither is given.
+        ValueError: Neither is given.
     """
     if env_id is None and algo is None:
         raise ValueError("is_supported needs env_id, algo, or both")

@@ -12,7 +12,7 @@ class TD3Agent(Agent):
     action_kinds = ("continuous",)
     encodes_vectors = False
     supported_env_list = tuple(supported_env_cfg)
-    # An update per env step.
+    # One update per env step.
     policy_defaults = {
         "random_collect_size": 1000,
         "model": {

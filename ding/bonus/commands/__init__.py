@@ -1,5 +1,5 @@
-"""The commands of ``ding`` that make agents, one module each; ``ding.entry.cli`` imports a module when its command
-runs.
+"""Commands of ``ding`` that create agents, one module each; ``ding.entry.cli`` imports the module of a command on
+demand.
 
-They are not in :mod:`ding.entry.commands`, because agents are one floor above the pipelines that those call.
+They are not in :mod:`ding.entry.commands`, because agents are one floor above the pipelines that these call.
 """

@@ -10,7 +10,7 @@ import click
 @click.option("--checkpoint", metavar="FILE", help="Another checkpoint than the best one.")
 @click.option("--trust", is_flag=True, help="Import the code that the run needs, also where it is not your own.")
 def export_command(exp_dir: str, format_: str, out: str | None, checkpoint: str | None, trust: bool) -> None:
-    """Write the policy of the run in EXP_DIR to a file that needs no ding: observations in, actions out."""
+    """Export the policy of the run in EXP_DIR to a file that does not need ding: observations in, actions out."""
     from ding.bonus.experiment import load
     from ding.bonus.quick.export import default_path, export
 

@@ -1,1 +1,1 @@
-"""What all agents share: their env, their config, their training."""
+"""Shared implementation of all agents: env, config and training."""

@@ -1,6 +1,6 @@
 """``Agent``: an algorithm, an env and an experiment folder in one object.
 
-experiment folder   ``<exp_name>/``, that of a serial run; made by the first :meth:`Agent.train`
+experiment folder   ``<exp_name>/``, as of a serial run; created by the first :meth:`Agent.train`
 env step            one step of one collector env
 train iter          one optimisation step
 """
@@ -51,54 +51,54 @@ from ding.utils.seed import generator_states
 
 
 class CompleteConfig(dict[str, Any]):
-    """The config of an agent that a run left: its ``policy.model`` is complete and gets no keys from elsewhere."""
+    """Config of an agent saved by a run: its ``policy.model`` is complete and must not be extended."""
 
 
 class Agent:
-    """Trains, evaluates and shows a policy on any gymnasium env.
+    """Trains, evaluates and renders a policy on any Gymnasium env.
 
-    What the config does not say fits the spaces of the env; for some envs there are configs with good numbers
-    (:func:`ding.bonus.config.get_instance_config`). No folder is made before :meth:`train`, so that a second agent of
+    Missing config keys are derived from the spaces of the env; for some envs there are tuned configs
+    (:func:`ding.bonus.config.get_instance_config`). No folder is created before :meth:`train`, so a second agent with
     the same ``exp_name`` finds the checkpoints of the first.
 
     Args:
-        env_id: id of a registered gymnasium env.
-        env: instead of an id, an env (gymnasium or :class:`~ding.envs.BaseEnv`), or a callable that makes one.
-        seed: of python, numpy, torch and the envs.
-        exp_name: experiment folder; by default ``<env>-<algorithm>``.
-        model: the network; by default that of the policy.
-        cfg: main config, over the defaults; misspelt keys are reported.
-        policy_state_dict: state of a trained policy, or the path of a checkpoint.
+        env_id: Id of a registered Gymnasium env.
+        env: An env instead of an id (Gymnasium or :class:`~ding.envs.BaseEnv`), or a callable that creates one.
+        seed: Seed of Python, NumPy, torch and the envs.
+        exp_name: Experiment folder; by default ``<env>-<algorithm>``.
+        model: Network; by default the policy's own.
+        cfg: Main config, merged over the defaults; misspelt keys are reported.
+        policy_state_dict: State of a trained policy, or the path of a checkpoint.
 
     Attributes:
-        cfg: the compiled config.
-        env: an env of this kind, for its spaces.
-        policy: the policy with its learn, collect and eval modes.
-        buffer_: the replay buffer; ``None`` before the first :meth:`train`, and of an on-policy algorithm.
-        statistics: of observations and rewards, where the policy keeps some.
-        given_model: ``model``; ``None`` for the policy's own.
+        cfg: Compiled config.
+        env: An env of this kind, for its spaces.
+        policy: Policy with learn, collect and eval modes.
+        buffer_: Replay buffer; ``None`` before the first :meth:`train`, and for on-policy algorithms.
+        statistics: Normalisation statistics of observations and rewards, if the policy keeps them.
+        given_model: The argument ``model``; ``None`` for the policy's own network.
 
     Raises:
-        AgentConfigError: neither an id nor an env; ``env_id`` contradicts ``cfg``; spaces that do not fit the
-            algorithm.
-        ConfigError: ``cfg`` is wrong.
-        CheckpointError: ``policy_state_dict`` is that of another algorithm or network.
+        AgentConfigError: Neither an id nor an env is given, ``env_id`` contradicts ``cfg``, or the spaces do not fit
+            the algorithm.
+        ConfigError: ``cfg`` is invalid.
+        CheckpointError: ``policy_state_dict`` belongs to another algorithm or network.
     """
 
-    #: Name of the algorithm, and the registered ``type`` of its policy; without one, ``cfg.policy.type`` names it.
+    #: Name of the algorithm, and registered ``type`` of its policy; without one, ``cfg.policy.type`` names it.
     algorithm: ClassVar[str] = "Agent"
     policy_type: ClassVar[str | None] = None
-    #: Kinds of action spaces that the algorithm works with.
+    #: Kinds of action spaces that the algorithm supports.
     action_kinds: ClassVar[tuple[str, ...]] = ("discrete", "continuous", "hybrid")
     #: Whether policy and model have a key ``action_space``.
     names_action_space: ClassVar[bool] = False
-    #: Whether the network has an encoder for vectors, too, and not for images only.
+    #: Whether the network can encode vectors as well as images.
     encodes_vectors: ClassVar[bool] = True
     #: Section ``policy`` for envs without a config of their own.
     policy_defaults: ClassVar[Mapping[str, Any]] = {}
-    #: What is over them where actions are hybrid.
+    #: Overrides of that section for hybrid actions.
     hybrid_defaults: ClassVar[Mapping[str, Any]] = {}
-    #: Ids of the envs for which there is a config.
+    #: Ids of the envs that have a config.
     supported_env_list: ClassVar[Sequence[str]] = ()
 
     def __init__(
@@ -145,7 +145,7 @@ class Agent:
     ) -> tuple[dict[str, Any], EnvPattern]:
         """Return a main config that fits the env, without the defaults of classes, and the pattern of its envs.
 
-        The arguments, and what is raised, are those of the agent.
+        Arguments and errors are those of the agent.
         """
         own = EasyDict(deepcopy(cls._sections(cfg or {})))
         pattern, found = pattern_and_base(env_id, env, own, cls.algorithm)
@@ -174,15 +174,15 @@ class Agent:
             main["policy"]["model"] = model_section(policy_type, main["policy"]["model"], written)
         return main, pattern
 
-    # How it is set up. Agents of policies with a config or modes of their own kind override what follows.
+    # Setup. Agents of policies with a special config or special modes override these methods.
 
     @classmethod
     def _sections(cls, cfg: Mapping[str, Any]) -> dict[str, Any]:
-        """The config of the user as one with the sections ``env`` and ``policy``."""
+        """Convert the user's config to one with the sections ``env`` and ``policy``."""
         return dict(cfg)
 
     def _compile(self, main: dict[str, Any], policy_type: str) -> EasyDict:
-        """The config with all defaults, as a pipeline compiles it."""
+        """Return the config with all defaults, as compiled by a pipeline."""
         main["policy"].pop("type", None)
         self._create = {
             "env": {"type": main["env"]["type"], "import_names": main["env"].get("import_names", ["ding.envs"])},
@@ -196,17 +196,17 @@ class Agent:
 
     @property
     def buffer_(self) -> ReplayBuffer | None:
-        """The replay buffer of the trainings."""
+        """Replay buffer of the trainings."""
         return self._kept.buffer
 
     @property
     def env_step(self) -> int:
-        """Env steps over all calls of :meth:`train`."""
+        """Number of env steps over all calls of :meth:`train`."""
         return int(self._stopped.get("env_step", 0))
 
     @property
     def train_iter(self) -> int:
-        """Train iterations over all calls of :meth:`train`."""
+        """Number of train iterations over all calls of :meth:`train`."""
         return int(self._stopped.get("train_iter", 0))
 
     @property
@@ -219,13 +219,13 @@ class Agent:
         return self._kept.stopped or {}
 
     def make_envs(self, caller: str, env_num: int | None, context: str | None, debug: bool) -> EnvManager:
-        """Return a manager of ``env_num`` envs: processes of their own with ``context``, or for envs that show images.
+        """Return a manager of ``env_num`` envs: in processes if ``context`` is set or the envs have images.
 
         Args:
             caller: ``collector`` or ``evaluator``.
-            env_num: ``None``: that of the config.
-            context: start method of the processes.
-            debug: run the envs in this process.
+            env_num: Number of envs; ``None``: that of the config.
+            context: Start method of the processes.
+            debug: Run the envs in this process.
         """
         count = env_num or self.cfg.env[f"{caller}_env_num"]
         made = create_env_manager(self._manager(context, debug), [partial(self._pattern.clone, caller)] * count)
@@ -234,7 +234,7 @@ class Agent:
     def _manager(self, context: str | None, debug: bool) -> EasyDict:
         return manager_section(self.cfg.env.manager, self._written_manager, self.env, context, debug)
 
-    # What it does.
+    # Use.
 
     def train(
         self,
@@ -247,30 +247,30 @@ class Agent:
         debug: bool = False,
         wandb_sweep: bool = False,
     ) -> TrainingReturn:
-        """Train with a serial pipeline until the mean evaluation return reaches ``env.stop_value``, or for ``step``
-        env steps.
+        """Train with a serial pipeline until the mean evaluation return reaches ``env.stop_value``, or for ``step`` env
+        steps.
 
-        A second call continues in the same folder, with the next ``step`` env steps. The folder, the lock on it, the
-        lines that are shown, and what ``ding -m serial --resume`` does with it, are those of
-        :func:`ding.entry.serial_pipeline`. With ``cfg.wandb_logger`` the run goes to Weights & Biases, too.
+        A second call continues in the same folder with the next ``step`` env steps. Folder, lock, log lines and
+        resumption by ``ding -m serial --resume`` are those of :func:`ding.entry.serial_pipeline`. ``cfg.wandb_logger``
+        also logs the run to Weights & Biases.
 
         Args:
-            step: env steps.
-            collector_env_num, evaluator_env_num: numbers of envs; those of the config when not given.
-            n_iter_log_show: train iterations between two points of the curves of training.
-            n_iter_save_ckpt: train iterations between two checkpoints ``iteration_*``. These two go over
+            step: Number of env steps.
+            collector_env_num, evaluator_env_num: Numbers of envs; by default those of the config.
+            n_iter_log_show: Train iterations between two points of the training curves.
+            n_iter_save_ckpt: Train iterations between two checkpoints ``iteration_*``. These two override
                 ``policy.learn.learner.hook`` of the config.
-            context: start method of processes for the envs; see :meth:`make_envs`.
-            debug: run the envs in this process.
-            wandb_sweep: whether the run is part of a sweep of Weights & Biases.
+            context: Start method of processes for the envs; see :meth:`make_envs`.
+            debug: Run the envs in this process.
+            wandb_sweep: Whether the run is part of a sweep of Weights & Biases.
 
-        A first Ctrl-C ends the training with a snapshot; another call continues.
+        The first Ctrl-C ends the training with a snapshot; another call continues.
 
         Raises:
             AgentConfigError: ``step`` is not positive.
-            ExperimentDirError: another run lasts in the folder in which this one would continue.
-            KeyboardInterrupt: after Ctrl-C.
-            RunInterrupted: after SIGTERM (a ``SystemExit``).
+            ExperimentDirError: Another run is active in the folder of the run to continue.
+            KeyboardInterrupt: Ctrl-C was pressed.
+            RunInterrupted: SIGTERM arrived (a ``SystemExit``).
         """
         if step < 1:
             raise AgentConfigError(f"step must be at least 1 env step, got {step}")
@@ -305,14 +305,14 @@ class Agent:
         """Play one episode per seed without exploration.
 
         Args:
-            enable_save_replay: save a video of each episode.
-            concatenate_all_replay: join the videos to one, ``deploy.mp4``, too.
-            replay_save_path: folder for the videos; by default ``<exp_name>/videos``.
-            seed: one or several; that of the agent when not given.
-            debug: accepted for compatibility.
+            enable_save_replay: Save a video of each episode.
+            concatenate_all_replay: Also join the videos into one, ``deploy.mp4``.
+            replay_save_path: Folder for the videos; by default ``<exp_name>/videos``.
+            seed: One or several seeds; by default that of the agent.
+            debug: Ignored; accepted for compatibility.
 
         Raises:
-            MissingExtraError: what writes videos is not installed.
+            MissingExtraError: No package that writes videos is installed.
         """
         seeds = [self.seed] if seed is None else [int(one) for one in np.atleast_1d(seed)]
         env = self.make_envs("evaluator", len(seeds), None, debug=True)
@@ -337,7 +337,7 @@ class Agent:
         """Play episodes in ``env_num`` envs without exploration.
 
         Raises:
-            AssertionError: fewer episodes than envs.
+            AssertionError: There are fewer episodes than envs.
         """
         env = self.make_envs("evaluator", env_num, context, debug)
         try:
@@ -364,11 +364,12 @@ class Agent:
         """Collect transitions without exploration, and save them for offline training.
 
         Args:
-            env_num: number of envs.
-            save_data_path: by default ``<exp_name>/demo_data``; the file of ``hdf5`` is ``<path>_demos.hdf5``.
-            n_sample: number of transitions; by default ``policy.collect.n_sample``.
-            n_episode: not supported.
-            context, debug: see :meth:`make_envs`.
+            env_num: Number of envs.
+            save_data_path: Path of the file; by default ``<exp_name>/demo_data``. ``hdf5`` writes
+                ``<path>_demos.hdf5``.
+            n_sample: Number of transitions; by default ``policy.collect.n_sample``.
+            n_episode: Not supported.
+            context, debug: See :meth:`make_envs`.
             data_type: ``hdf5`` (extra ``hdf5``) or ``naive``.
 
         Raises:
@@ -385,7 +386,7 @@ class Agent:
             ctx = OnlineRLContext(collect_kwargs=self._greedy())
             with Task().start(ctx=ctx), self.statistics.frozen() if self.statistics else nullcontext():
                 collector = StepCollector(cfg, self.policy.collect_mode, env)
-                # The starts of the training are not played again.
+                # Do not repeat the initial states of the training.
                 env.seed(SeedTree(self.seed).env_seeds(env.env_num, "demonstrator"))
                 collector(ctx)
         finally:
@@ -396,19 +397,19 @@ class Agent:
         return {"eps": 0.0} if "eps" in self.cfg.policy.other else {}
 
     def predict(self, obs: Any, deterministic: bool = True) -> Any:
-        """Return what to do.
+        """Return the policy's actions for observations.
 
         Args:
-            deterministic: without exploration; ``False`` draws from the distribution over actions, where the policy has
-                one, as while it collects. Exploration beside the policy (epsilon) stays away in both cases.
-            obs: one observation, as the env gives it, or as its wrappers make it (flat, channels first, scaled): an
-                array, a dict of arrays, a number; or N of them on a new first axis, or in a list.
+            deterministic: Act without exploration; ``False`` samples from the policy's action distribution, if it has
+                one, as during collection. Exploration outside of the policy (epsilon) is disabled in both cases.
+            obs: One observation in the form of the env, or of its wrappers (flat, channels first, scaled): an array, a
+                dict of arrays, a number; or N of them on a new first axis, or in a list.
 
         Returns:
-            An action that ``env.step`` takes; for N observations an array, or a list, of N.
+            An action for ``env.step``; for N observations an array or a list of N actions.
 
         Raises:
-            AgentConfigError: the shape of ``obs`` is neither.
+            AgentConfigError: The shape of ``obs`` fits neither form.
         """
         actions, is_single = self.policy_actions(obs, deterministic)
         to_env = getattr(self.env, "env_action", lambda action: action)
@@ -418,7 +419,7 @@ class Agent:
         return np.asarray(actions) if isinstance(actions[0], (int, float, np.ndarray)) else actions
 
     def policy_actions(self, obs: Any, deterministic: bool = True) -> tuple[list[Any], bool]:
-        """Return the actions of :meth:`predict` as the policy puts them out, and whether it is a single one."""
+        """Return the actions of :meth:`predict` in the policy's form, and whether there is a single one."""
         batch, is_single = network_batch_of(obs, self.env, self.statistics)
         mode = self.policy.eval_mode if deterministic else self.policy.collect_mode
         outputs = mode.forward(batch, **({} if deterministic else self._greedy()))
@@ -434,29 +435,29 @@ class Agent:
 
     @property
     def best(self) -> "Agent":
-        """The agent itself, with the best checkpoint of its experiment folder loaded.
+        """The agent itself, after loading the best checkpoint of its experiment folder.
 
         Raises:
-            ExperimentNotFoundError: there is none: the agent was not trained.
-            CheckpointError: it is that of another algorithm or network.
+            ExperimentNotFoundError: There is none, because the agent was not trained.
+            CheckpointError: The checkpoint belongs to another algorithm or network.
         """
         return self.load(best_checkpoint_of(self.exp_name))
 
     def resume(self, snapshot: str | None = None) -> "Agent":
-        """Let the next :meth:`train` continue the run in the experiment folder, as ``ding -m serial --resume`` does.
+        """Make the next :meth:`train` resume the run in the experiment folder, like ``ding -m serial --resume``.
 
-        Make the agent with the config of that run, or with :func:`ding.load`.
+        Create the agent with the config of that run, or with :func:`ding.load`.
 
         Args:
-            snapshot: path of a snapshot of the run; by default the newest one of the experiment folder. A run saves
-                one when it ends, and every ``policy.learn.run_state_every_s`` seconds (600 by default).
+            snapshot: Path of a snapshot of the run; by default the newest one of the experiment folder. A run saves one
+                at its end, and every ``policy.learn.run_state_every_s`` seconds (default 600).
 
         Returns:
-            The agent itself, with the weights and the counts of the snapshot.
+            The agent itself, with the weights and counters of the snapshot.
 
         Raises:
-            ExperimentNotFoundError: there is no snapshot.
-            FileRefusedError: the snapshot is damaged.
+            ExperimentNotFoundError: There is no snapshot.
+            FileRefusedError: The snapshot is damaged.
         """
         found = newest_good_snapshot(self.exp_name) if snapshot is None else snapshot
         state = None if found is None else read_run_state(found)
@@ -470,14 +471,14 @@ class Agent:
         return self
 
     def load(self, state: StateDict | str) -> "Agent":
-        """Load the state of a policy, or the checkpoint with this path; returns the agent itself.
+        """Load the state of a policy, or the checkpoint at a path; return the agent itself.
 
-        With the checkpoint of an evaluated policy, which holds its networks only, training begins with new optimisers
-        and with target networks that equal them.
+        The checkpoint of an evaluated policy contains only its networks; training then starts with new optimisers and
+        with target networks equal to the loaded ones.
 
         Raises:
-            ExperimentNotFoundError: there is no such file.
-            CheckpointError: it is that of another algorithm or network, or broken.
+            ExperimentNotFoundError: The file does not exist.
+            CheckpointError: The file is broken, or belongs to another algorithm or network.
         """
         name = "the state" if isinstance(state, Mapping) else str(state)
         try:
@@ -485,7 +486,7 @@ class Agent:
             self.policy.learn_mode.load_state_dict(learner_state(found, self.policy.learn_mode.state_dict))
         except FileNotFoundError as error:
             raise ExperimentNotFoundError(f"there is no checkpoint {name}") from error
-        except Exception as error:  # whatever torch raises about a file or a state that does not fit
+        except Exception as error:  # any error of torch about a file or a state that does not fit
             shown = " ".join(str(error).split())[:300]
             raise CheckpointError(f"{name} is no checkpoint of {self.algorithm} for this network: {shown}") from error
         return self

@@ -1,4 +1,4 @@
-"""The env of an agent, and the config to begin with."""
+"""Env of an agent, and the default config for it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,20 +14,20 @@ from ding.envs.env.old_ids import successor_of
 def pattern_and_base(
     env_id: str | None, env: AnyEnv | None, cfg: EasyDict, algorithm: str
 ) -> tuple[EnvPattern, Mapping[str, Any]]:
-    """Return the pattern of an agent's envs, and the config that is at hand for the env; an empty one without any.
+    """Return the pattern of an agent's envs, and the available default config for the env, or an empty one.
 
     Args:
-        env_id, env: as given to the agent; one of them, or ``cfg.env.env_id``, is needed.
-        cfg: the user's main config; its section ``env`` and ``exp_name`` are completed in place.
-        algorithm: name of the algorithm.
+        env_id, env: Arguments of the agent; one of them, or ``cfg.env.env_id``, is required.
+        cfg: User's main config; its section ``env`` and ``exp_name`` are completed in place.
+        algorithm: Name of the algorithm.
 
     Raises:
-        AgentConfigError: neither an id nor an env is given, or two ids.
+        AgentConfigError: Neither an id nor an env is given, or there are two ids.
     """
     section = cfg.setdefault("env", EasyDict())
     named = section.get("env_id")
     if isinstance(env, str):
-        # DI-engine 0.4 calls the id so.
+        # Name of the id in DI-engine 0.4.
         env_id, env = env_id or env, None
     if env_id is not None and named is not None and successor_of(env_id)[0] != successor_of(named)[0]:
         raise AgentConfigError(f"env_id is {env_id!r}, but cfg.env.env_id is {named!r}")

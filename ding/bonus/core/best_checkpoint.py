@@ -1,4 +1,4 @@
-"""The checkpoint from which an agent is loaded."""
+"""Selection of the checkpoint from which an agent is loaded."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ def best_checkpoint_of(exp_dir: str) -> str:
     """Return the path of the best checkpoint of an experiment folder.
 
     Raises:
-        ExperimentNotFoundError: there is no such folder, or no checkpoint in it.
+        ExperimentNotFoundError: The folder does not exist, or contains no checkpoint.
     """
     folder = Path(exp_dir) / "ckpt"
     found = best_checkpoint(exp_dir)
@@ -27,13 +27,14 @@ def best_checkpoint_of(exp_dir: str) -> str:
 
 
 def learner_state(found: StateDict, current: Callable[[], StateDict]) -> StateDict:
-    """Return what a learner loads of a checkpoint.
+    """Return the state for a learner from a checkpoint.
 
-    One that is for acting only gets the other parts of the learner as they are, and target networks that equal its own.
+    A checkpoint that is only for acting is completed with the learner's current state, and with target networks equal
+    to its networks.
 
     Args:
         found: The checkpoint.
-        current: Returns the state of the learner as it is.
+        current: Returns the current state of the learner.
     """
     if not only_acts(found):
         return dict(found)

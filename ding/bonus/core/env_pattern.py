@@ -1,4 +1,4 @@
-"""The env of an agent: a pattern, of which each env manager makes copies."""
+"""Env of an agent: a pattern from which env managers create copies."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -14,15 +14,15 @@ AnyEnv = str | gymnasium.Env[Any, Any] | BaseEnv | Callable[[], Any]
 
 
 class EnvPattern:
-    """Makes envs like one that was given.
+    """Creates envs like a given one.
 
     Args:
-        env: id of a registered gymnasium env; a gymnasium env, which stays untouched and is copied; a
-            :class:`~ding.envs.BaseEnv`; or a callable that makes one of these.
-        cfg: section ``env`` of the config.
+        env: Id of a registered Gymnasium env; a Gymnasium env, which is copied and not modified; a
+            :class:`~ding.envs.BaseEnv`; or a callable that creates one of these.
+        cfg: Section ``env`` of the config.
 
     Raises:
-        AgentConfigError: ``env`` is none of these.
+        AgentConfigError: ``env`` has another type.
     """
 
     def __init__(self, env: AnyEnv, cfg: Mapping[str, Any]) -> None:
@@ -34,14 +34,14 @@ class EnvPattern:
         self._cfg = cfg
 
     def with_cfg(self, cfg: Mapping[str, Any]) -> "EnvPattern":
-        """The same env under another config."""
+        """Return the same env with another config."""
         return EnvPattern(self._env, cfg)
 
     def clone(self, caller: str = "collector") -> BaseEnv:
         """Return a new env for a ``collector`` or an ``evaluator``.
 
         Raises:
-            AgentConfigError: the env can be neither copied nor made anew.
+            AgentConfigError: The env can be neither copied nor created again.
         """
         env = self._env
         if isinstance(env, str):
@@ -55,12 +55,12 @@ class EnvPattern:
         return made if isinstance(made, BaseEnv) else DingEnvWrapper(made, self._cfg, caller=caller)
 
     def setting(self, env_cfg: Mapping[str, Any]) -> EnvSetting:
-        """Return what makes ``collector_env_num`` and ``evaluator_env_num`` envs, as pipelines take it."""
+        """Return the env setting for pipelines, with ``collector_env_num`` and ``evaluator_env_num`` envs."""
         numbers = [int(env_cfg[f"{caller}_env_num"]) for caller in ("collector", "evaluator")]
         return self.made_for, ["collector"] * numbers[0], ["evaluator"] * numbers[1]
 
     def made_for(self, cfg: str) -> BaseEnv:
-        """As :meth:`clone`; ``cfg`` is what pipelines call the argument of an env."""
+        """Do the same as :meth:`clone`; ``cfg`` is the pipelines' name of the argument."""
         return self.clone(cfg)
 
     @property
@@ -70,7 +70,7 @@ class EnvPattern:
 
     @property
     def env_id(self) -> str | None:
-        """Id of the gymnasium env, where it is known."""
+        """Id of the Gymnasium env, if known."""
         if isinstance(self._env, str):
             return self._env
         spec = getattr(self._env, "spec", None)
@@ -80,7 +80,7 @@ class EnvPattern:
 def _copied(env: gymnasium.Env[Any, Any] | BaseEnv) -> Any:
     try:
         return deepcopy(env)
-    except Exception as error:  # whatever the env's own parts raise
+    except Exception as error:  # any error of the env's own parts
         spec = getattr(env, "spec", None)
         if isinstance(env, gymnasium.Env) and spec is not None:
             return gymnasium.make(spec)

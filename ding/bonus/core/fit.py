@@ -15,13 +15,13 @@ from ding.utils.nested import Tree, map_leaves
 from ding.utils.signature import takes_argument
 
 VECTOR_SIZES = [128, 128, 64]
-# Their last one is the width of the heads of actors and critics.
+# The last value is the width of the heads of actors and critics.
 IMAGE_SIZES = [32, 64, 64, 64]
 DEFAULT_WRAPPERS = [{"type": "eval_episode_return"}]
 
 
 def wrappers_for(space: "spaces.Space[Any]") -> list[dict[str, Any]]:
-    """Wrappers that turn observations of this space into what networks take: vectors, images, or dicts of them."""
+    """Return wrappers that convert observations of this space to network inputs: vectors, images, or dicts of them."""
     if isinstance(space, spaces.Box) and len(space.shape) == 3:
         transpose = [{"type": "obs_transpose"}] if _channels_last(space.shape) else []
         return transpose + ([{"type": "scaled_float_frame"}] if space.dtype == np.uint8 else [])
@@ -35,17 +35,17 @@ def fitted_config(
     names_action_space: bool = False,
     encodes_vectors: bool = True,
 ) -> dict[str, Any]:
-    """Return the sections ``env`` and ``policy`` for an env, whose observations are vectors, images or dicts of them.
+    """Return the sections ``env`` and ``policy`` for an env with vector, image or dict observations.
 
     Args:
-        env: the env.
-        kinds: kinds of action spaces that the algorithm works with.
-        algorithm: its name, for messages.
-        names_action_space: whether policy and model have a key ``action_space``.
-        encodes_vectors: whether the network has an encoder for vectors, too.
+        env: Env of the agent.
+        kinds: Kinds of action spaces that the algorithm supports.
+        algorithm: Name of the algorithm, for messages.
+        names_action_space: Whether policy and model have a key ``action_space``.
+        encodes_vectors: Whether the network can encode vectors.
 
     Raises:
-        AgentConfigError: the algorithm does not work with the action space.
+        AgentConfigError: The algorithm does not support the action space.
     """
     obs, action = env.observation_space, ActionMapping(env.action_space)
     kind = action.kind
@@ -68,12 +68,12 @@ def fitted_config(
 
 
 def model_section(policy_type: str, model: Mapping[str, Any], written: Collection[str]) -> dict[str, Any]:
-    """Return the section ``policy.model`` without the keys that a network of the user's has no arguments for.
+    """Return the section ``policy.model`` without keys that a user-defined network does not accept.
 
     Args:
-        policy_type: registered type of the policy, which names the network where ``model`` does not.
-        model: what fits the env, and what the user wrote.
-        written: the keys that the user wrote, which stay.
+        policy_type: Registered type of the policy, which names the network if ``model`` does not.
+        model: Keys derived from the env, and keys of the user.
+        written: Keys of the user, which are kept.
     """
     network = model if "type" in model else _own_default_network(policy_type.removesuffix("_command"))
     if network is None:
@@ -83,12 +83,12 @@ def model_section(policy_type: str, model: Mapping[str, Any], written: Collectio
 
 
 def _own_default_network(policy_type: str) -> dict[str, Any] | None:
-    """The type of the network that a policy of the user's has by default, and its modules; ``None`` for ours."""
+    """Return the default network type of a user-defined policy, and its modules; ``None`` for built-in ones."""
     policy = POLICY_REGISTRY.get(policy_type, None)
     method = getattr(policy, "default_model", None)
     if policy is None or getattr(method, "__module__", "ding").startswith("ding."):
         return None
-    # The method needs no state: it names a class before there is a network.
+    # The method needs no state: it returns a class name before a network exists.
     type_, modules = policy.default_model(object.__new__(policy))
     return {"type": type_, "import_names": modules}
 
@@ -104,13 +104,13 @@ def _shape_of(space: "spaces.Space[Any]") -> int | list[int]:
 
 
 def get_hybrid_shape(action_space: "spaces.Dict | spaces.Tuple[Any]") -> dict[str, Any]:
-    """Return ``{'action_type_shape', 'action_args_shape'}`` of an action with a type and arguments."""
+    """Return ``{'action_type_shape', 'action_args_shape'}`` of a hybrid action space."""
     shape: dict[str, Any] = ActionMapping(action_space).network_shape
     return shape
 
 
 def stop_value_of(env: BaseEnv) -> Mapping[str, float]:
-    """Return ``{'stop_value'}``, the mean return at which gymnasium counts the env as solved, where it names one."""
+    """Return ``{'stop_value'}``, the mean return at which Gymnasium considers the env solved, if defined."""
     threshold = getattr(getattr(env, "spec", None), "reward_threshold", None)
     return {} if threshold is None else {"stop_value": float(threshold)}
 

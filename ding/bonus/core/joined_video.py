@@ -1,4 +1,4 @@
-"""Videos of an agent, joined to one."""
+"""Concatenation of an agent's videos."""
 
 import subprocess
 import tempfile
@@ -10,12 +10,12 @@ _TIMEOUT_S = 600.0
 
 
 def join_videos(folder: Path, name: str = "deploy.mp4") -> Path:
-    """Write all videos below ``folder``, by their names, one after the other into one; return its path.
+    """Concatenate all videos below ``folder``, in the order of their names; return the path.
 
     Raises:
         MissingExtraError: imageio-ffmpeg is not installed.
-        FileNotFoundError: there are no videos.
-        subprocess.CalledProcessError: ffmpeg failed; its ``stderr`` says why.
+        FileNotFoundError: There are no videos.
+        subprocess.CalledProcessError: ffmpeg failed; its ``stderr`` contains the reason.
     """
     imageio_ffmpeg = require_extra("imageio_ffmpeg", "video")
     target = folder / name
@@ -26,7 +26,7 @@ def join_videos(folder: Path, name: str = "deploy.mp4") -> Path:
         listed = Path(scratch) / "parts.txt"
         quoted = [str(path.resolve()).replace("'", r"'\''") for path in parts]
         listed.write_text("".join(f"file '{path}'\n" for path in quoted), encoding="utf-8")
-        # The parts have one form, so their frames are copied as they are.
+        # The parts have the same format, so their frames are copied unchanged.
         words = ["-y", "-f", "concat", "-safe", "0", "-i", str(listed), "-c", "copy", str(target)]
         subprocess.run(
             [imageio_ffmpeg.get_ffmpeg_exe(), *words], capture_output=True, check=True, timeout=_TIMEOUT_S, text=True

@@ -1,4 +1,4 @@
-"""Observations as a user gives them: one, or several on a new first axis."""
+"""Observations passed by a user: one, or several on a new first axis."""
 
 from collections.abc import Mapping
 from operator import itemgetter
@@ -23,12 +23,12 @@ _PURE = (FlattenObsWrapper, ObsTransposeWrapper, ScaledFloatFrameWrapper)
 
 
 class ObsLayers(NamedTuple):
-    """The wrappers of an env that turn single observations into others.
+    """Wrappers of an env that convert single observations.
 
     Attributes:
-        layers: the wrappers, innermost first; below them no other changes observations, up to ``barrier``.
-        space: of the observations of the env inside them.
-        barrier: the next wrapper inside that may change observations, and may depend on earlier steps; if any.
+        layers: Wrappers, innermost first; inside of them no other wrapper changes observations, up to ``barrier``.
+        space: Observation space of the env inside of them.
+        barrier: Next inner wrapper that may change observations, and may depend on earlier steps; if any.
     """
 
     layers: list[Any]
@@ -37,7 +37,7 @@ class ObsLayers(NamedTuple):
 
 
 def obs_layers(env: BaseEnv) -> ObsLayers:
-    """Return which wrappers of an env a single observation can be sent through."""
+    """Return the wrappers of an env that can be applied to a single observation."""
     inner = getattr(env, "gym_env", None)
     layers: list[Any] = []
     space = env.observation_space
@@ -52,16 +52,16 @@ def obs_layers(env: BaseEnv) -> ObsLayers:
 
 
 def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
-    """Return what the wrappers of an env make of observations of the env inside, and whether it was a single one.
+    """Apply the wrappers of an env to observations of the inner env; return the result and whether it was a single one.
 
     Returns:
-        ``None`` where these are no such observations, or the wrappers depend on the steps before.
+        ``None`` if the observations do not belong to the inner env, or the wrappers depend on earlier steps.
     """
     layers, space, _ = obs_layers(env)
     if not layers:
         return None
     given = obs.detach().cpu().numpy() if isinstance(obs, torch.Tensor) else obs
-    # Arrays and lists of numbers are several, also of one.
+    # Arrays and lists of numbers are several observations, even if there is only one.
     rows = None if isinstance(space, spaces.Discrete) and np.ndim(given) else _rows_of([given], space)
     is_single = rows is not None
     if rows is None:
@@ -74,7 +74,7 @@ def inner_batch_of(obs: Any, env: BaseEnv) -> tuple[EnvBatch, bool] | None:
 
 
 def _several(given: Any) -> list[Any]:
-    """Return single observations out of a list of them, or of a dict of arrays ``[N, ...]``."""
+    """Return single observations from a list of them, or from a dict of arrays ``[N, ...]``."""
     if isinstance(given, Mapping):
         counts = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in iter_nested(given)}
         return [map_nested(itemgetter(row), given) for row in range(counts.pop())] if len(counts) == 1 else []
@@ -82,7 +82,7 @@ def _several(given: Any) -> list[Any]:
 
 
 def _rows_of(given: list[Any], space: "spaces.Space[Any]") -> list[Any] | None:
-    """Return observations in the form of their space; ``None`` where one is not of the space, bounds of a Box aside."""
+    """Return observations in the form of their space; ``None`` if one is not in the space, ignoring Box bounds."""
     read, parts = obs_reader(space), tree_of(space)
     try:
         rows = [read(row) for row in given]
@@ -96,15 +96,15 @@ def _rows_of(given: list[Any], space: "spaces.Space[Any]") -> list[Any] | None:
 
 
 def network_batch_of(obs: Any, env: BaseEnv, statistics: Normalization | None) -> tuple[EnvBatch, bool]:
-    """Return observations as the network gets them, and whether it was a single one.
+    """Return observations in the form of the network, and whether there was a single one.
 
     Args:
-        obs: as the env inside returns them, or as its wrappers do; see :func:`batch_of`.
-        env: the env.
-        statistics: by which they are normalised as in training, where the envs have ``obs_norm``.
+        obs: Observations of the inner env, or of its wrappers; see :func:`batch_of`.
+        env: The env.
+        statistics: Statistics for normalisation as in training, if the envs have ``obs_norm``.
 
     Raises:
-        AgentConfigError: the shape is neither.
+        AgentConfigError: The shape fits neither form.
     """
     batch, is_single = inner_batch_of(obs, env) or batch_of(obs, env.observation_space)
     if statistics is None or statistics.obs_constants() is None:
@@ -114,14 +114,14 @@ def network_batch_of(obs: Any, env: BaseEnv, statistics: Normalization | None) -
 
 
 def batch_of(obs: Any, space: "spaces.Space[Any]") -> tuple[EnvBatch, bool]:
-    """Return observations as a batch of N environments, and whether it was a single one.
+    """Return observations as a batch of N environments, and whether there was a single one.
 
     Args:
-        obs: array (or list) ``[*shape]`` or ``[N, *shape]``; for a dict space, a dict of such.
-        space: of one observation.
+        obs: Array (or list) ``[*shape]`` or ``[N, *shape]``; for a dict space, a dict of these.
+        space: Space of one observation.
 
     Raises:
-        AgentConfigError: the shape is neither.
+        AgentConfigError: The shape fits neither form.
     """
     if isinstance(space, spaces.Dict):
         if not isinstance(obs, Mapping) or set(obs) != set(space.spaces):

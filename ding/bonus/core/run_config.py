@@ -1,4 +1,4 @@
-"""The config of one training, or of one evaluation, of an agent, from its own."""
+"""Config of one training or evaluation of an agent."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -13,15 +13,15 @@ from ding.envs import BaseEnv
 def manager_section(
     own: EasyDict, written: Mapping[str, Any], env: BaseEnv, context: str | None, debug: bool
 ) -> EasyDict:
-    """Return the section ``env.manager``: envs in this process, or in processes of their own with ``context`` and for
-    envs that show images.
+    """Return the section ``env.manager``: envs in this process, or in separate processes with ``context`` or for
+    images.
 
     Args:
-        own: that of the agent's compiled config.
-        written: what the user wrote of it.
-        env: one of the envs.
-        context: start method of the processes.
-        debug: envs in this process in any case.
+        own: Section of the agent's compiled config.
+        written: Section of the user's config.
+        env: One of the envs.
+        context: Start method of the processes.
+        debug: Always run the envs in this process.
     """
     images = len(getattr(env.observation_space, "shape", None) or ()) == 3
     if own.type != "base" or debug or not (context or images):
@@ -37,11 +37,11 @@ def run_config(
     """Return the main config of one training.
 
     Args:
-        cfg: the agent's compiled config; not changed.
-        numbers: further keys of the section ``env``; those of the config where they are ``None``.
-        manager: the section ``env.manager``.
-        hooks: keys of ``policy.learn.learner.hook``.
-        continues: whether the agent was trained before, so that nothing is loaded and the folder is the same.
+        cfg: Compiled config of the agent; not modified.
+        numbers: Further keys of the section ``env``; ``None`` keeps the value of the config.
+        manager: Section ``env.manager``.
+        hooks: Keys of ``policy.learn.learner.hook``.
+        continues: Whether the agent was trained before, so that nothing is loaded and the folder is kept.
     """
     main = deepcopy(cfg)
     main.env.update({key: number for key, number in numbers.items() if number is not None}, manager=manager)

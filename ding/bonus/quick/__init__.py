@@ -1,1 +1,1 @@
-"""Without a config by hand: from a policy and an env to a run, to a config file, and to a file that needs no ding."""
+"""Functions without a handwritten config: train a policy on an env, generate a config file, export a policy."""

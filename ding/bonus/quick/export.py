@@ -1,8 +1,8 @@
-"""A trained policy as a file that needs no ding: from observations of the env to the actions of its evaluation.
+"""Export of a trained policy to a file that does not need ding: maps observations to the actions of evaluation.
 
-The file holds everything between both: wrappers that turn single observations into others (flat, channels first,
-scaled), the normalisation of the run, the network, and the mapping to the action space of the env. What is written is
-read again and compared with :meth:`~ding.bonus.core.agent.Agent.predict` before it gets its name.
+The file contains wrappers that convert single observations (flat, channels first, scaled), the normalisation of the
+run, the network, and the mapping to the env's action space. Before it gets its name, the file is read again and
+compared with :meth:`~ding.bonus.core.agent.Agent.predict`.
 """
 
 import logging
@@ -33,32 +33,32 @@ _TOLERANCE = 1e-5
 _NO_HEAD = (AttributeError, KeyError, TypeError, IndexError, ValueError, RuntimeError)
 
 Named = list[tuple[str, np.ndarray]]
-"""Actions of N observations by part: ``[N, ...]`` each."""
+"""Actions for N observations by part: ``[N, ...]`` each."""
 
 
 class ExportError(AgentError):
-    """The file does not act as the agent does."""
+    """The file does not act like the agent."""
 
 
 def export(agent: Agent, path: "str | os.PathLike[str]", format: str = "torchscript") -> str:
-    """Write the policy of an agent; returns the path.
+    """Export the policy of an agent; return the path.
 
-    The file takes N observations of the env: a tensor ``[N, *shape]`` of the dtype of the space (float32 for floats,
-    int64 for discrete ones), or a dict or tuple of them. It returns actions of the env as
-    :meth:`~ding.bonus.core.agent.Agent.predict` does: int64 ``[N]`` or ``[N, parts]``, float32 ``[N, *shape]``, or a
-    dict or tuple of them. A wrapper that depends on earlier steps, such as ``frame_stack``, is not in the file, which
-    takes what it returns; a warning names it.
+    The file takes N observations of the env: a tensor ``[N, *shape]`` in the dtype of the space (float32 for floats,
+    int64 for discrete ones), or a dict or tuple of tensors. It returns actions of the env like
+    :meth:`~ding.bonus.core.agent.Agent.predict`: int64 ``[N]`` or ``[N, parts]``, float32 ``[N, *shape]``, or a dict or
+    tuple of them. Wrappers that depend on earlier steps, such as ``frame_stack``, are not exported: the file takes
+    their output; a warning names them.
 
     Args:
-        agent: the agent.
-        path: the file.
-        format: ``torchscript``, which ``torch.jit.load`` reads, or ``onnx`` (extra ``onnx``), whose inputs and outputs
-            have the names of the parts, or ``obs`` and ``action``.
+        agent: Agent to export.
+        path: Path of the file.
+        format: ``torchscript``, for ``torch.jit.load``, or ``onnx`` (extra ``onnx``), whose inputs and outputs have the
+            names of the parts, or ``obs`` and ``action``.
 
     Raises:
-        AgentConfigError: observations that are no arrays or numbers, or a network whose output is no action.
-        ExportError: the file does not act as the agent does.
-        MissingExtraError: what writes ONNX is not installed.
+        AgentConfigError: The observations are not arrays or numbers, or the network's output is not an action.
+        ExportError: The file does not act like the agent.
+        MissingExtraError: The packages that write ONNX are not installed.
     """
     check_choice("format", format, FORMATS, AgentConfigError)
     layers, space, barrier = obs_layers(agent.env)
@@ -71,7 +71,7 @@ def export(agent: Agent, path: "str | os.PathLike[str]", format: str = "torchscr
     partial = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
     try:
         with warnings.catch_warnings():
-            # Of the exporters about themselves; what counts is compared below.
+            # Warnings of the exporters about themselves; the result is compared below.
             warnings.simplefilter("ignore")
             found = (_torchscript if format == "torchscript" else _onnx)(module, form, obs, partial)
         if not _agree(found, wanted):
@@ -88,12 +88,12 @@ def export(agent: Agent, path: "str | os.PathLike[str]", format: str = "torchscr
 
 
 def default_path(exp_dir: str, format: str) -> str:
-    """``EXP_DIR/policy.pt`` or ``EXP_DIR/policy.onnx``."""
+    """Return ``EXP_DIR/policy.pt`` or ``EXP_DIR/policy.onnx``."""
     return str(Path(exp_dir) / f"policy{_SUFFIXES.get(format, '')}")
 
 
 def _module_of(agent: Agent, form: ObsForm, layers: list[Any], obs: Any, wanted: Named) -> ExportedPolicy:
-    """The module with the head that puts out the policy's actions: in the space of the env, others may look alike."""
+    """Return the module with the head that yields the policy's actions in the env's space; several may look alike."""
     network = deepcopy(network_of(agent)).cpu().eval().requires_grad_(False)
     steps = steps_of(layers, agent.statistics.obs_constants() if agent.statistics else None)
     mapping = getattr(agent.env, "action_mapping", None)
@@ -110,14 +110,14 @@ def _module_of(agent: Agent, form: ObsForm, layers: list[Any], obs: Any, wanted:
 
 
 def network_of(agent: Agent) -> nn.Module:
-    """Return the network of an agent, also of one with a compact policy."""
+    """Return the network of an agent, including compact policies."""
     learn: Any = agent.policy.learn_mode
     network: nn.Module = learn.get_attribute("model") if hasattr(learn, "get_attribute") else learn.model
     return network
 
 
 def _columns_of(actions: Any) -> Named:
-    """What ``predict`` returned of N observations, by part."""
+    """Return the result of ``predict`` for N observations by part."""
     if isinstance(actions, np.ndarray):
         return [("action", actions)]
     rows = [by_name(action) for action in actions]
@@ -143,7 +143,7 @@ def _are_close(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 def _torchscript(module: nn.Module, form: ObsForm, obs: Any, path: Path) -> Named:
-    """Write the file; returns what it does."""
+    """Write the file; return its outputs."""
     example = form.joined([tensor[:2] for tensor in form.tensors(obs)])
     with torch.no_grad():
         torch.jit.trace(module, (example,), strict=False, check_trace=False).save(str(path))
@@ -151,7 +151,7 @@ def _torchscript(module: nn.Module, form: ObsForm, obs: Any, path: Path) -> Name
 
 
 def _onnx(module: nn.Module, form: ObsForm, obs: Any, path: Path) -> Named:
-    """Write the file; returns what it does."""
+    """Write the file; return its outputs."""
     for package in ("onnx", "onnxscript"):
         require_extra(package, "onnx")
     runtime = require_extra("onnxruntime", "onnx")

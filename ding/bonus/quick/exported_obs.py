@@ -1,4 +1,4 @@
-"""Observations of an env as tensors, and what its wrappers make of them: the first part of an exported policy."""
+"""Observations of an env as tensors, and their conversion by its wrappers: the first part of an exported policy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -15,24 +15,24 @@ from ding.utils.nested import Tree, iter_along, iter_nested, iter_paths, with_le
 
 Step: TypeAlias = Callable[[Any], Any]
 
-# Values in the observations that a file is tested with, where the space has wider bounds or none.
+# Range of the test observations for a file, if the space has wider bounds or none.
 _MODERATE = 1.0
 
 
 class ObsForm:
-    """The form in which an exported policy takes N observations of a space.
+    """Form in which an exported policy takes N observations of a space.
 
-    A tensor ``[N, *shape]``; for a ``Dict`` a dict of them by name, for a ``Tuple`` a tuple of them; where these are
-    nested a dict by the names of the parts, joined by dots. Floats are float32, discrete parts int64.
+    A tensor ``[N, *shape]``; for a ``Dict`` a dict of tensors by name, for a ``Tuple`` a tuple of tensors; for nested
+    spaces a dict by the names of the parts, joined by dots. Floats are float32, discrete parts int64.
 
     Args:
-        space: of one observation.
+        space: Space of one observation.
 
     Attributes:
-        names: of the tensors, in their order; ``['obs']`` for a single one.
+        names: Names of the tensors, in their order; ``['obs']`` for a single one.
 
     Raises:
-        AgentConfigError: a part of the space is no array and no number.
+        AgentConfigError: A part of the space is neither an array nor a number.
     """
 
     def __init__(self, space: AnySpace) -> None:
@@ -46,7 +46,7 @@ class ObsForm:
             self.names = ["obs"]
 
     def tensors(self, given: Any) -> list[torch.Tensor]:
-        """Return the tensors of observations of this form, in the order of :attr:`names`."""
+        """Return the tensors of observations in this form, in the order of :attr:`names`."""
         if self._form == "one":
             return [given]
         return [given[name] for name in self.names] if self._form == "dict" else list(given)
@@ -62,21 +62,21 @@ class ObsForm:
         return with_leaves(self._tree, iter(self.tensors(given)))
 
     def samples(self, count: int) -> list[np.ndarray]:
-        """Return N random observations by part, in moderate numbers where the space does not bound them."""
+        """Return N random observations by part, with moderate values if the space is unbounded."""
         random = np.random.default_rng(0)
         return [_sampled(leaf, random, count) for _, leaf in self._leaves]
 
     def rows(self, columns: Sequence[np.ndarray]) -> list[Any]:
-        """Return single observations, with the dicts and tuples of the space, of such samples."""
+        """Return single observations from such samples, with the dicts and tuples of the space."""
         return [with_leaves(self._tree, iter(entries)) for entries in zip(*columns)]
 
 
 def steps_of(layers: Sequence[Any], constants: ObsConstants | None) -> list[Step]:
-    """Return what turns observations of the env inside into those of the network, over tensors ``[N, ...]``.
+    """Return functions that convert observations of the inner env to those of the network, on tensors ``[N, ...]``.
 
     Args:
-        layers: the wrappers, innermost first.
-        constants: how the run normalises observations.
+        layers: Wrappers, innermost first.
+        constants: Normalisation of the run.
     """
     steps = [_step_of(layer) for layer in layers]
     return [*steps, _normalising(constants)] if constants is not None else steps
@@ -106,7 +106,7 @@ def _normalising(constants: ObsConstants) -> Step:
 
 
 def _flat(space: AnySpace, obs: Any) -> Iterator[torch.Tensor]:
-    """Float32 ``[N, size]`` of each part; a discrete one is one-hot."""
+    """Yield float32 ``[N, size]`` of each part; discrete parts are one-hot."""
     tree = tree_of(space)
     for part, column in zip(iter_nested(tree), iter_along(tree, obs)):
         if isinstance(part, spaces.Discrete):
@@ -145,13 +145,13 @@ def _sampled(space: AnySpace, random: np.random.Generator, count: int) -> np.nda
         low, high = space.low.astype(np.int64), space.high.astype(np.int64)
         return random.integers(low, high, shape, endpoint=True).astype(space.dtype)
     low, high = space.low, space.high
-    # As near to 0 as the bounds allow.
+    # As close to 0 as the bounds allow.
     least, most = np.clip(-_MODERATE, low, high), np.clip(_MODERATE, low, high)
     least, most = np.where(least < most, (least, most), (low, high))
-    # Numbers that the space holds, also where it is float16.
+    # Values that the space can represent, even if it is float16.
     return random.uniform(least, most, shape).astype(space.dtype).astype(np.float32)
 
 
 def by_name(output: Any) -> list[tuple[str, Any]]:
-    """Return the tensors of an output of dicts and tuples, each with its name; ``action`` for a single one."""
+    """Return the tensors of nested dicts and tuples with their names; ``action`` for a single one."""
     return [(".".join(map(str, keys)) or "action", value) for keys, value in iter_paths(output, sequences=(tuple,))]

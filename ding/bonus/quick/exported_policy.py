@@ -1,4 +1,4 @@
-"""A policy as one module of torch: from observations of the env to its actions, as ``predict`` gives them."""
+"""A policy as a torch module: maps observations to actions like ``predict``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -17,14 +17,14 @@ Head: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 
 class ExportedPolicy(nn.Module):
-    """Wrappers of observations, a network, what makes an action of its output, and the mapping to the env's space.
+    """Observation wrappers, network, action head, and mapping to the env's action space.
 
     Args:
-        form: of the observations.
-        steps: from them to those of the network.
-        network: in evaluation mode.
-        head: from the network's output to the policy's form of an action.
-        mapping: to the actions of the env; ``None`` for an env that maps them itself.
+        form: Form of the observations.
+        steps: Functions that convert them to the network's input.
+        network: Network in evaluation mode.
+        head: Converts the network's output to the policy's form of an action.
+        mapping: Converts it to actions of the env; ``None`` for an env that maps actions itself.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ExportedPolicy(nn.Module):
         self._form, self._steps, self._head, self._mapping = form, list(steps), head, mapping
 
     def forward(self, obs: Any) -> Tree:
-        """Return the actions of N observations, see :class:`ObsForm`: as :meth:`ActionMapping.rows_to_env` has them."""
+        """Return the actions for N observations, see :class:`ObsForm`, like :meth:`ActionMapping.rows_to_env`."""
         action = self.policy_action(obs)
         return action if self._mapping is None else self._mapping.tensors_to_env(action)
 
@@ -48,7 +48,7 @@ class ExportedPolicy(nn.Module):
 
 
 def _input(obs: Any) -> object:
-    """What a network gets, as :func:`ding.policy.common_utils.network_columns` makes it; a tuple is a list."""
+    """Return the network's input, like :func:`ding.policy.common_utils.network_columns`; a tuple becomes a list."""
     if isinstance(obs, Mapping):
         return {name: _input(value) for name, value in obs.items()}
     if isinstance(obs, tuple):
@@ -68,7 +68,7 @@ def _run(network: nn.Module, obs: Any) -> Mapping[str, Any]:
 
 
 def _best(logit: Any, mask: Any) -> torch.Tensor:
-    """Int64 ``[N]`` of logits ``[N, actions]``, or ``[N, heads]`` of a list of them."""
+    """Return int64 ``[N]`` for logits ``[N, actions]``, or ``[N, heads]`` for a list of logits."""
     if isinstance(logit, (list, tuple)):
         masks = mask if isinstance(mask, (list, tuple)) else [mask] * len(logit)
         return torch.stack([_best(one, its) for one, its in zip(logit, masks)], dim=-1)
@@ -82,10 +82,10 @@ def _greedy(output: Mapping[str, Any]) -> torch.Tensor:
 
 
 def _part(output: Mapping[str, Any], *names: str) -> torch.Tensor:
-    """A part of the logit.
+    """Return a part of the logit.
 
     Raises:
-        KeyError: there is no such part.
+        KeyError: The part does not exist.
     """
     part = output["logit"]
     for name in names:
@@ -119,7 +119,7 @@ def _action(output: Mapping[str, Any]) -> torch.Tensor:
 
 
 def _hybrid(output: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Of a critic of the types, or of logits beside deterministic arguments."""
+    """Return a hybrid action from a critic of the types, or from type logits with deterministic arguments."""
     return {"action_type": _greedy(output), "action_args": output["action_args"]}
 
 
@@ -128,7 +128,7 @@ def _hybrid_mean(output: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     return {"action_type": kinds, "action_args": _part(output, "action_args", "mu")}
 
 
-# Which one it is, the comparison with the agent tells.
+# The comparison with the agent decides which of these applies.
 HEADS: tuple[Head, ...] = (
     *(_hybrid, _hybrid_mean, _greedy, _mean, _squashed_mean, _first_of_pair, _squashed_first_of_pair, _action),
 )

@@ -1,4 +1,4 @@
-"""Configs made from a policy and an env: what an agent writes for the env, as a config of the serial pipelines."""
+"""Configs generated from a policy and an env: an agent's config for the env, as a config of the serial pipelines."""
 
 import os
 import re
@@ -16,13 +16,13 @@ from ding.config import compile_config
 from ding.config.overrides import apply_values
 from ding.utils import POLICY_REGISTRY, did_you_mean
 
-# Types of this package whose config follows from the env; the others need more than that: data sets, demonstrations,
-# several agents, numbers for a recurrent network, ...
+# Types of this package whose config follows from the env; others need more information: data sets, demonstrations,
+# several agents, sizes of a recurrent network, ...
 GENERATED = (
     *("a2c", "c51", "crossq", "ddpg", "dqn", "dqn_stdim", "droq", "fqf", "iqn", "mdqn", "ppo", "ppo_offpolicy"),
     *("ppof", "pqn", "qrdqn", "rainbow", "redq", "sac", "sql", "td3", "tqc", "trpo"),
 )
-# Without a config of the env: train iterations between two evaluations.
+# Train iterations between two evaluations, if the env has no config.
 _EVAL_FREQ = 200
 
 
@@ -30,15 +30,15 @@ def generated_config(policy: str, env_id: str, exp_name: str | None = None) -> t
     """Return ``(main_config, create_config)`` of a policy on an env, for the serial pipelines.
 
     Args:
-        policy: registered type of the policy, such as ``dqn``.
-        env_id: id of a registered gymnasium env.
-        exp_name: experiment folder; by default ``<env>-<policy>``.
+        policy: Registered type of the policy, such as ``dqn``.
+        env_id: Id of a registered Gymnasium env.
+        exp_name: Experiment folder; by default ``<env>-<policy>``.
 
     Raises:
-        AgentConfigError: there is no such policy, its config does not follow from an env, or it does not fit the env.
+        AgentConfigError: The policy does not exist, its config does not follow from an env, or it does not fit the env.
     """
     type_ = policy.lower()
-    # Those with a command mode, which the serial pipelines need.
+    # Types with a command mode, which the serial pipelines need.
     known = [name for name in POLICY_REGISTRY if f"{name}_command" in POLICY_REGISTRY]
     if type_ not in known:
         raise AgentConfigError(f"there is no policy {policy!r} to train with.{did_you_mean(type_, known)}")
@@ -61,23 +61,23 @@ def generated_config(policy: str, env_id: str, exp_name: str | None = None) -> t
 
 
 def _advice(type_: str) -> str:
-    """What to do for a policy whose config is not generated."""
+    """Return advice for a policy whose config cannot be generated."""
     folder = Path(ding.__file__).resolve().parents[1] / "configs"
     written = re.compile(rf"""policy=dict\(\s*type=["']{re.escape(type_)}["']""")
     ready = [path for path in sorted(folder.glob("*/*_config.py")) if written.search(path.read_text(encoding="utf-8"))]
     if not ready:
         return "write one: docs/user_guide.md"
-    # That of its own name first: others generate data with it, or add rewards.
+    # The pipeline with its own name first: others generate data with it, or add rewards.
     path = min(ready, key=lambda path: (not path.stem.endswith(f"_{type_}_config"), len(path.stem)))
     shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else path
     return f"copy {shown}, change its env, and run that with python"
 
 
 def compiled(main: Mapping[str, Any], create: Mapping[str, Any], strict: bool = False) -> EasyDict:
-    """The whole config; writes nothing."""
+    """Return the compiled config without writing files."""
     return compile_config(main, auto=True, create_cfg=create, save_cfg=False, strict=strict)
 
 
 def apply_short_overrides(overrides: Mapping[str, Any], main: EasyDict, create: EasyDict) -> None:
-    """Set keys of the configs, which are changed, by their path or name; see ``ding.config.overrides.apply_values``."""
+    """Set keys of the configs in place, by path or name; see ``ding.config.overrides.apply_values``."""
     apply_values(overrides.items(), {"main_config": main, "create_config": create})

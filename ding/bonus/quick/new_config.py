@@ -1,4 +1,4 @@
-"""A commented config for a policy on an env: what ``ding new config`` writes."""
+"""Generation of a commented config for a policy on an env, for ``ding new config``."""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from ding.config.key_meanings import SHARED_MEANINGS
 from ding.utils import POLICY_REGISTRY
 from ding.utils.file_helper import write_text
 
-# Keys that no component has a default of, or that mean more in a config than beside their default.
+# Keys without a default in any component, or with another meaning in a config.
 _MEANINGS = {
     "exp_name": "(str) The experiment folder.",
     "env.collector_env_num": "(int) Envs that collect, and envs that evaluate.",
@@ -23,7 +23,7 @@ _MEANINGS = {
     "env.act_scale": "(bool) Whether the policy's actions in [-1, 1] are scaled to the bounds of the env's.",
     "env.env_wrapper": "(list) Wrappers around the env, the innermost first.",
 }
-# Keys of the policy that are written with their defaults where the config does not say them.
+# Policy keys that are written with their defaults if the config does not contain them.
 _SHOWN = (
     *("cuda", "nstep", "discount_factor", "action_space"),
     *("learn.update_per_collect", "learn.epoch_per_collect", "learn.batch_size", "learn.learning_rate"),
@@ -37,11 +37,11 @@ _ON_POLICY_UNREAD = ("policy.other", "policy.learn.update_per_collect")
 
 
 def write_new_config(policy: str, env_id: str, out: str | None = None) -> tuple[str, str]:
-    """Write a config file; returns its path, and what ``ding -m`` calls the pipeline that runs it.
+    """Write a config file; return its path, and the mode of ``ding -m`` that runs it.
 
     Raises:
-        AgentConfigError: there is no such policy or env, or they do not fit.
-        ConfigValueError: the file exists already, or its folder does not.
+        AgentConfigError: The policy or env does not exist, or they do not fit.
+        ConfigValueError: The file exists, or its folder does not.
     """
     path = Path(out or f"{env_id.replace('/', '_').replace('-', '_').lower()}_{policy.lower()}_config.py")
     if path.exists():
@@ -79,7 +79,7 @@ def write_new_config(policy: str, env_id: str, out: str | None = None) -> tuple[
 
 
 def _fill(main: EasyDict, whole: Mapping[str, Any], key: str, on_policy: bool) -> None:
-    """Write the default of a key that the policy has and the config does not say."""
+    """Write the default of a policy key that the config does not contain."""
     if on_policy and key.startswith(_ON_POLICY_UNREAD):
         return
     *sections, name = key.split(".")
@@ -95,7 +95,7 @@ def _fill(main: EasyDict, whole: Mapping[str, Any], key: str, on_policy: bool) -
 
 
 def _lines(section: Mapping[str, Any], path: str, indent: str, meanings: Mapping[str, str]) -> Iterator[str]:
-    # Sections come after single values.
+    # Sections follow single values.
     for key, value in sorted(section.items(), key=lambda item: isinstance(item[1], Mapping)):
         name = f"{path}.{key}" if path else str(key)
         if meanings.get(name):
@@ -111,7 +111,7 @@ def _lines(section: Mapping[str, Any], path: str, indent: str, meanings: Mapping
 
 
 def _text(value: Any) -> str:
-    """Source text of a value; containers from a compiled config are plain again."""
+    """Return the source text of a value, with containers of a compiled config as plain ones."""
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return f'float("{value}")'
     if isinstance(value, (list, tuple)):

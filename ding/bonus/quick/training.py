@@ -1,4 +1,4 @@
-"""``ding.train``: a policy on an env, without a config."""
+"""``ding.train``: trains a policy on an env without a config."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,23 +30,24 @@ def train(
     callbacks: Sequence[RunCallback] = (),
     **overrides: Any,
 ) -> Agent:
-    """Train with a serial pipeline on the config of :func:`generated_config`, and return the agent at its best.
+    """Train with a serial pipeline on the config of :func:`generated_config`, and return the agent with its best
+    weights.
 
     ``ding.train("dqn", "CartPole-v1", seed=0, batch_size=128, **{"policy.other.eps.decay": 2000})``
 
     Args:
-        policy: registered type of the policy.
-        env_id: id of a registered gymnasium env.
-        seed: of everything.
-        exp_name: experiment folder; by default ``<env>-<policy>``.
-        max_env_step, max_train_iter: limits; the run ends at the stop value, too.
-        view, strict, callbacks: as of :func:`ding.entry.serial_pipeline`.
-        overrides: keys of the main config, by their path or by a name that one key has.
+        policy: Registered type of the policy.
+        env_id: Id of a registered Gymnasium env.
+        seed: Seed of all random generators.
+        exp_name: Experiment folder; by default ``<env>-<policy>``.
+        max_env_step, max_train_iter: Limits; the run also ends at the stop value.
+        view, strict, callbacks: See :func:`ding.entry.serial_pipeline`.
+        overrides: Keys of the main config, by path or by a unique name.
 
     Raises:
-        AgentConfigError: there is no such policy or env, or they do not fit.
-        ConfigError: an override is wrong.
-        RunInterrupted: a signal stopped the run (a ``SystemExit``).
+        AgentConfigError: The policy or env does not exist, or they do not fit.
+        ConfigError: An override is invalid.
+        RunInterrupted: A signal stopped the run (a ``SystemExit``).
     """
     main, create = generated_config(policy, env_id, exp_name)
     apply_short_overrides(overrides, main, create)
@@ -67,7 +68,7 @@ def train(
 
 
 class _End(RunCallback):
-    """Notes where the run was: a folder that exists gets another name."""
+    """Records the folder of the run: an existing folder leads to another name."""
 
     exp_name = ""
 

@@ -120,6 +120,19 @@ def test_all_networks_and_none_for_gradients():
     assert reward.shape == (3, 2)
 
 
+def test_steps_without_gradients_leave_the_gradient_model_alone():
+    model = ddppo()
+    model.elite_model_idxes = [1]
+    arguments = wave((4, 3), 0.1), wave((4, 1), 0.2)
+    with torch.no_grad():
+        before = model.step(*arguments)
+        model.elite_model_idxes_gradient_model = [1]
+        for parameter in model.gradient_model.parameters():
+            parameter.data.fill_(float("nan"))
+        for value, other in zip(before, model.step(*arguments)):
+            torch.testing.assert_close(value, other)
+
+
 def test_derivatives_along_directions_are_products_with_the_jacobian():
     model = EnsembleGradientModel(3, 1, 1, 2, hidden_size=6)
     fill(model, 0.5)

@@ -1,6 +1,7 @@
 """TD-MPC2: its losses by plain numpy, and the plans it acts by."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,13 @@ _SMALL = {
 }  # fmt: skip
 
 
-def _policy(changes: dict[str, Any] | None = None, **kwargs: Any) -> TDMPC2Policy:
+def _fresh_policy(changes: dict[str, Any] | None = None) -> TDMPC2Policy:
     set_pkg_seed(0, use_cuda=False)
-    cfg = deep_merge_dicts(deep_merge_dicts(TDMPC2Policy.default_config(), _SMALL), changes or {})
-    policy = TDMPC2Policy(cfg, **kwargs)
+    return TDMPC2Policy(deep_merge_dicts(deep_merge_dicts(TDMPC2Policy.default_config(), _SMALL), changes or {}))
+
+
+def _policy(changes: dict[str, Any] | None = None) -> TDMPC2Policy:
+    policy = _fresh_policy(changes)
     # Heads of rewards and values begin with zeros, by which any formula would be right.
     for parameter in policy.eval_mode.get_attribute("model").parameters():
         if not parameter.any():
@@ -516,3 +520,53 @@ def test_learning_goes_on_exactly_from_a_saved_state() -> None:
     learn(whole, range(3))
     parts.learn_mode.load_state_dict(copy.deepcopy(whole.learn_mode.state_dict()))
     assert learn(parts, range(3, 6)) == learn(whole, range(3, 6))
+
+
+# Learning.
+
+
+def _pushed(state: np.ndarray, force: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places and velocities ``[N, 2]`` of masses after a push ``[N, 1]``, and their rewards ``[N, 1]``."""
+    velocity = 0.9 * state[:, 1:] + 0.3 * force
+    place = np.clip(state[:, :1] + 0.3 * velocity, -2, 2)
+    following = np.concatenate([place, velocity], 1).astype(np.float32)
+    return following, -(place**2) - 0.1 * velocity**2
+
+
+def _mean_return(act: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Of 20 steps of 16 masses."""
+    state, total = np.random.default_rng(5).uniform(-1.5, 1.5, (16, 2)).astype(np.float32), 0.0
+    for _ in range(20):
+        state, reward = _pushed(state, act(state))
+        total += float(reward.mean())
+    return total
+
+
+def test_random_pushes_teach_to_bring_a_mass_to_rest() -> None:
+    model = {"obs_shape": 2, "action_shape": 1, "latent_size": 16, "hidden_size": 32, "num_buckets": 41}
+    policy = _fresh_policy(
+        {"model": {**model, "max_symlog": 4.0}, "learn": {"learning_rate": 3e-3, "entropy_weight": 1e-4}}
+    )
+    random = np.random.default_rng(0)
+    states = [random.uniform(-1.5, 1.5, (200, 2)).astype(np.float32)]
+    forces, rewards = random.uniform(-1, 1, (20, 200, 1)).astype(np.float32), []
+    for force in forces:
+        following, reward = _pushed(states[-1], force)
+        states.append(following)
+        rewards.append(reward.astype(np.float32))
+    obs, action, reward = np.stack(states), forces, np.stack(rewards)
+    set_pkg_seed(0, use_cuda=False)
+    for _ in range(150):
+        episode, step = random.integers(200, size=(64, 1)), random.integers(18, size=(64, 1)) + np.arange(_T)
+        fields = {"obs": obs[step, episode], "next_obs": obs[step + 1, episode], "action": action[step, episode]}
+        columns: dict[str, Any] = {key: torch.from_numpy(value) for key, value in fields.items()}
+        columns["reward"] = torch.from_numpy(reward[step, episode])
+        columns["done"] = columns["null"] = np.zeros((64, _T), dtype=np.bool_)
+        policy.learn_mode.forward(TransitionBatch(columns))
+
+    def planned(state: np.ndarray) -> np.ndarray:
+        output = policy.eval_mode.forward(EnvBatch(np.arange(16), torch.from_numpy(state)))
+        return np.asarray(output.columns["action"])
+
+    assert _mean_return(lambda state: random.uniform(-1, 1, (16, 1))) < -25
+    assert _mean_return(planned) > -8

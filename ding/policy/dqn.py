@@ -1,22 +1,34 @@
 """DQN: Q-learning with a replay buffer and a target network."""
 
+import functools
 import logging
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from ding.data import batched
+from ding.data import TransitionBatch, batched
 from ding.data.roles import Samples, StateDict
 from ding.model import model_wrap
 from ding.policy._acting.eps_greedy import EpsGreedyPolicy
 from ding.policy._learning.contrast import ContrastParts
 from ding.policy._learning.optimization import clipping_adam
 from ding.policy._learning.q_values import QLoss, greedy, heads_of, mean_of, of_action
+from ding.policy._learning.resets import (
+    RESET_CONFIG,
+    ResetSchedule,
+    reset_networks,
+    reset_schedule,
+    returns_of_windows,
+    step_windows,
+)
 from ding.policy._learning.target_update import num_steps, target_network
+from ding.policy._learning.update import Logs
+from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
 from ding.torch_utils.network.nn_module import renew_noise
+from ding.torch_utils.weight_checks import misfit
 from ding.utils import POLICY_REGISTRY
 
 log = logging.getLogger(__name__)
@@ -35,6 +47,10 @@ class DQNPolicy(EpsGreedyPolicy):
     where ``Q'`` is the target network. An ``action_mask`` (1: allowed) in the observation, or a ``next_action_mask`` in
     the sample, holds for that argmax too. Priorities are ``|Q - R|``; ``reference_numerics=True`` makes them squares,
     stores time limits as terminal and discounts the tail of a cut segment as DI-engine does.
+
+    With ``learn.reset`` the network is reset and n and gamma anneal after that, with ``learn.optim_type='adamw'`` its
+    weights decay, and with ``act_with_target`` the target network acts: what BBF (arXiv:2305.19452) adds to Rainbow for
+    many updates per env step.
     """
 
     config = {
@@ -49,12 +65,20 @@ class DQNPolicy(EpsGreedyPolicy):
         "nstep": 1,
         # (bool) Whether the network explores by parameter noise (needs model.noise=True).
         "noisy_net": False,
+        # (bool) Whether the target network collects and evaluates; use it with a target_theta such as 0.005. Collectors
+        # in other processes get the learner's network only, and act with that.
+        "act_with_target": False,
         "model": {"encoder_hidden_size_list": [128, 128, 64]},
         "learn": {
             # (int) Updates per collection.
             "update_per_collect": 3,
             "batch_size": 64,
             "learning_rate": 0.001,
+            # (str) 'adam', or 'adamw' with weight_decay apart from the gradient: 0.1 where the network is reset.
+            "optim_type": "adam",
+            "weight_decay": 0.0,
+            # When the network is reset, and what anneals after that: see ding.policy._learning.resets.
+            "reset": RESET_CONFIG,
             # (str or None) How gradients are clipped, e.g. 'clip_norm' or 'clip_value', and the limit.
             "grad_clip_type": None,
             "grad_clip_value": None,
@@ -87,6 +111,9 @@ class DQNPolicy(EpsGreedyPolicy):
     def _init_learn(self) -> None:
         cfg = self._cfg
         self._gamma, self._nstep = float(cfg.discount_factor), cfg.nstep
+        if self._resets is not None:
+            self._nstep, self.learn_state = self._resets.nstep, {**self.learn_state, "resets": "_resets"}
+            self._new_network()  # one that cannot be built shall not end a run at its first reset
         self._optimizer = self._make_optimizer()
         self._target_model = target_network(self._model, cfg.learn, DQNPolicy.config["learn"], self._reference_numerics)
         # For subclasses with a ``_forward_learn`` of their own, which take ``action`` from its output; the one below
@@ -101,6 +128,34 @@ class DQNPolicy(EpsGreedyPolicy):
 
     def _make_optimizer(self) -> Adam:
         return clipping_adam(self._model.parameters(), self._cfg.learn)
+
+    @functools.cached_property
+    def _resets(self) -> ResetSchedule | None:
+        return reset_schedule(self._cfg)
+
+    @batched
+    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Logs:
+        """``num_updates`` updates, as :meth:`_learn` makes them, and the reset that is due after them."""
+        logs = self._learn(data, num_updates)
+        if self._resets is not None and self._resets.count_update():
+            parts = [getattr(self, name) for name in self.learn_state.values()]
+            reset_networks(self._new_network(), [self._model, self._target_model], parts, self._resets.shrink)
+            self._target_model.reset(target_update_count=0)
+        return logs
+
+    def _learn_batch(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
+        if self._resets is not None:
+            self._gamma, self._nstep = self._resets.discount, self._resets.nstep
+            if self._resets.anneals:
+                data = returns_of_windows(data, self._nstep, self._gamma)
+        return super()._learn_batch(data, weighted)
+
+    def _new_network(self) -> torch.nn.Module:
+        """A network of ``policy.model`` with new weights."""
+        fresh = self._create_model(self._cfg)
+        if found := misfit(fresh.state_dict(), self._model.state_dict(), "policy.model"):
+            raise PolicyConfigError(f"policy.learn.reset makes networks of policy.model, unlike the given one: {found}")
+        return fresh
 
     def _loss(self, batch: Mapping[str, Any]) -> QLoss:
         """``mean (Q(s, a) - R)^2`` with ``R = r + discount Q'(s', argmax_a Q(s', a))``, ``Q'`` the target network.
@@ -134,8 +189,8 @@ class DQNPolicy(EpsGreedyPolicy):
         return size.square() if self._reference_numerics else size
 
     def _may_join_updates(self) -> bool:
-        # New noise belongs to each update.
-        return not self._priority and not self._cfg.noisy_net
+        # New noise belongs to each update, and so do the places of a schedule.
+        return not self._priority and not self._cfg.noisy_net and self._resets is None
 
     def calculate_priority(self, data: Samples, update_target_model: bool = False) -> dict[str, Any]:
         """Priorities of samples without learning from them; the networks are used in evaluation mode.
@@ -175,14 +230,35 @@ class DQNPolicy(EpsGreedyPolicy):
         super()._load_state_dict_learn(state_dict)
         self._target_model.reset(target_update_count=num_steps(self._optimizer))
 
+    @property
+    def _acting_network(self) -> torch.nn.Module:
+        if self._cfg.act_with_target and "learn" in self._enable_field:
+            network: torch.nn.Module = [*self._target_model.chain()][-1]._model
+            return network
+        return self._model
+
+    def _model_state(self, state_dict: StateDict) -> StateDict:
+        if self._cfg.act_with_target and "target_model" in state_dict:
+            return {"model": state_dict["target_model"]}
+        return super()._model_state(state_dict)
+
     def _init_collect(self) -> None:
         self._unroll_len = self._cfg.collect.unroll_len
+        if self._unroll_len > 1 and self._resets is not None and self._resets.anneals:
+            raise PolicyConfigError(
+                "policy.learn.reset anneals the n-step length or the discount, which needs "
+                f"policy.collect.unroll_len=1, found {self._unroll_len}"
+            )
         self._gamma, self._nstep = float(self._cfg.discount_factor), self._cfg.nstep
         self._init_acting()
 
     @batched
     def _get_train_sample(self, transitions: Samples) -> Samples:
-        """n-step returns (``reward`` of n steps, ``value_gamma``), then sequences of ``collect.unroll_len``."""
+        """n-step returns (``reward`` of n steps, ``value_gamma``), then sequences of ``collect.unroll_len``; windows of
+        steps where n or gamma anneal.
+        """
+        if self._resets is not None and self._resets.anneals:
+            return step_windows(TransitionBatch.of(transitions), self._resets.width)
         samples = get_nstep_return_data(
             transitions, self._nstep, gamma=self._gamma, reference_tail=self._reference_numerics
         )

@@ -96,6 +96,15 @@ R2D2 = {
     "collect": {"env_num": _ENVS},
     "eval": {"env_num": _ENVS},
 }
+RESETS = {
+    "nstep": 2,
+    "act_with_target": True,
+    "learn": {
+        "optim_type": "adamw",
+        "weight_decay": 0.1,
+        "reset": {"every": 2, "nstep": 4, "discount_factor": 0.9, "anneal_updates": 2},
+    },
+}
 MEMORY = {
     "recurrent": True,
     "learn_unroll_len": 4,
@@ -115,6 +124,8 @@ SIZES = {"dyn_stoch": STOCH, "dyn_deter": DETER, "dyn_discrete": DISCRETE, "unit
 DREAMER = {"imag_horizon": 3, "collect": {"collect_dyn_sample": False}}
 CASES = {
     "dqn": (DQNPolicy, {}, {"eps": 0.4}),
+    "dqn_resets": (DQNPolicy, RESETS, {"eps": 0.4}),
+    "rainbow_resets": (RainbowDQNPolicy, {**RESETS, "priority": False, "priority_IS_weight": False}, {"eps": 0.4}),
     "dqn-nstep": (DQNPolicy, {"nstep": 3}, {"eps": 0.4}),
     "dqn-reference": (DQNPolicy, {"nstep": 3, "reference_numerics": True}, {"eps": 0.4}),
     "dqn-noisy": (DQNPolicy, {"noisy_net": True, "model": {"noise": True}}, {"eps": 0.0}),

@@ -31,9 +31,12 @@ class _CategoricalQModel(QModel):
         v_min: float | None = -10,
         v_max: float | None = 10,
         n_atom: int | None = 51,
+        impala_width: int | None = None,
     ) -> None:
         super().__init__()
-        self.encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type)
+        self.encoder = make_encoder(
+            obs_shape, encoder_hidden_size_list, activation, norm_type, impala_width=impala_width
+        )
         self.head = make_head(
             self.head_cls,
             action_shape,

@@ -33,6 +33,9 @@ class DQN(QModel):
         dropout: probability of dropout in encoder and head, or None.
         init_bias: start with this value as the bias of the Q values (of V for a dueling head, with A at zero).
         noise: noisy linear layers in the head (arXiv:1706.10295).
+        impala_width: encode images by IMPALA's residual stacks (arXiv:1802.01561) of this many times their 16, 32, 32
+            channels, and with the last of ``encoder_hidden_size_list`` as number of features; BBF takes 4 and 2048.
+            Pixels are taken as they come. None: ``ConvEncoder``.
 
     Raises:
         RuntimeError: an ``obs_shape`` of two or more than three axes.
@@ -52,9 +55,10 @@ class DQN(QModel):
         dropout: float | None = None,
         init_bias: float | None = None,
         noise: bool = False,
+        impala_width: int | None = None,
     ) -> None:
         super().__init__()
-        self.encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type, dropout)
+        self.encoder = make_encoder(obs_shape, encoder_hidden_size_list, activation, norm_type, dropout, impala_width)
         self.head = make_head(
             DuelingHead if dueling else DiscreteHead,
             action_shape,

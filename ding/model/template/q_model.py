@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder, encode
+from ding.model.common.encoder import ConvEncoder, DictEncoder, FCEncoder, IMPALAConvEncoder, encode
 from ding.model.common.head import MultiHead
 from ding.model.common.shapes import Observation, ObsShape, as_shape, output_sizes
 
 OBSERVATION, ACTION_MASK = "observation", "action_mask"
 DEFAULT_HIDDEN_SIZES = (128, 128, 64)
+_IMPALA_CHANNELS = (16, 32, 32)
 
 
 def make_encoder(
@@ -22,13 +23,23 @@ def make_encoder(
     activation: nn.Module | None,
     norm_type: str | None,
     dropout: float | None = None,
+    impala_width: int | None = None,
 ) -> nn.Module:
     """Return the encoder of ``obs_shape``: ``FCEncoder`` for one axis, ``ConvEncoder`` for three, ``DictEncoder`` for a
-    mapping.
+    mapping; with ``impala_width`` an ``IMPALAConvEncoder`` of so many times its channels, for three.
 
     Raises:
         RuntimeError: another number of axes.
+        ValueError: ``impala_width`` is not positive, or the observation is no image.
     """
+    if impala_width is not None:
+        if impala_width < 1 or isinstance(obs_shape, (int, Mapping)):
+            raise ValueError(
+                f"impala_width must be at least 1 and needs images (C, H, W), got {impala_width!r} and "
+                f"obs_shape={obs_shape!r}"
+            )
+        channels = [impala_width * size for size in _IMPALA_CHANNELS]
+        return IMPALAConvEncoder(obs_shape, channels, hidden_size_list[-1], scale_ob=1.0)
     if isinstance(obs_shape, Mapping):
         return DictEncoder(obs_shape, hidden_size_list, activation, norm_type, dropout)
     shape = as_shape(obs_shape, "obs_shape")

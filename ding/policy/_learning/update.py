@@ -173,7 +173,7 @@ class Learning:
                 f"{tuple(batch['reward'].shape)}; rewards of several steps need policy.nstep"
             )
         if nstep > 1:
-            batch["reward_1"] = batch["reward"][..., 0]
+            batch["reward_1"] = batch["reward"][..., 0].contiguous()  # of one form for all n, so that one graph serves
             batch["reward"] = discounted_sum(batch["reward"], gamma, nstep)
         discount = batch.pop("value_gamma", None)
         batch["discount"] = torch.full_like(batch["done"], gamma**nstep) if discount is None else discount

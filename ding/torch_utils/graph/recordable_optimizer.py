@@ -105,6 +105,14 @@ class RecordableOptimizer(Optimizer):
         groups = [{**group, **self._kernel} for group in state_dict["param_groups"]]
         self._load_torch_state({**state_dict, "param_groups": groups})
 
+    @torch.no_grad()
+    def forget(self) -> None:
+        """Set the moments and the counts of steps to zero, where they are: the next step is like the first one."""
+        for state in self.state.values():
+            for value in state.values():
+                if isinstance(value, torch.Tensor):
+                    value.zero_()
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
         for group in self.param_groups:

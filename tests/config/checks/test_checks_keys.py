@@ -75,7 +75,7 @@ def test_a_key_that_a_shipped_policy_does_not_read_is_reported(name):
         (OwnDQN, {"learn": {"grad_clip_typ": 3}}, "policy.learn.grad_clip_typ=3: did you mean "
          "policy.learn.grad_clip_type?"),
         (DeclaredDQN, {"learn": {"salt": 3}}, "policy.learn.salt=3: DeclaredDQN does not read it; the nearest known "
-         "key is policy.learn.grad_clip_type."),
+         "key is policy.learn.reset."),
     ],
 )  # fmt: skip
 def test_the_text_names_key_value_and_the_nearest_key(policy, section, text):

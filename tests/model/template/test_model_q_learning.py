@@ -433,3 +433,23 @@ def test_hidden_sizes_that_are_no_list_of_ints_are_told(sizes):
         ConfigValueError, match=r"policy\.model\.encoder_hidden_size_list: expected a list of ints, got"
     ):
         create_model({"type": "dqn", "obs_shape": 4, "action_shape": 2, "encoder_hidden_size_list": sizes})
+
+
+@pytest.mark.parametrize("cls", [DQN, C51DQN, RainbowDQN])
+def test_impala_width_multiplies_the_channels_of_the_encoder(cls):
+    model = cls((2, 12, 12), 3, encoder_hidden_size_list=[24], impala_width=2)
+    shapes = {name: tuple(value.shape) for name, value in model.encoder.state_dict().items()}
+    assert [shapes[f"stacks.{index}.firstconv.weight"] for index in range(3)] == [
+        *((32, 2, 3, 3), (64, 32, 3, 3), (64, 64, 3, 3)),
+    ]
+    assert shapes["dense.weight"] == (24, 64 * 2 * 2)
+    # Pixels are taken as they come: bytes are the numbers that they are.
+    pixels = torch.arange(2 * 12 * 12).reshape(1, 2, 12, 12) % 7
+    assert torch.equal(model(pixels.to(torch.uint8))["logit"], model(pixels.float())["logit"])
+    assert model(pixels.float())["logit"].shape == (1, 3)
+
+
+@pytest.mark.parametrize(("obs_shape", "width"), [(4, 2), ({"a": 4}, 2), ((2, 12, 12), 0)])
+def test_impala_width_needs_images_and_a_positive_factor(obs_shape, width):
+    with pytest.raises(ValueError, match=rf"impala_width must be at least 1 and needs images .* got {width}"):
+        DQN(obs_shape, 3, impala_width=width)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeGuard
 
+import numpy as np
 from gymnasium import spaces
 
 from ding.config.errors import ConfigValueError
@@ -68,9 +69,13 @@ def check_action_kind(policy_type: str, model: object, env: HasActionSpace, in_u
                     f"{found.space}"
                 )
     if in_unit_range and mapping is not None and any(part.is_out_of_reach for part in mapping.parts):
+        boxes = [one.space for one in mapping.parts if isinstance(one.space, spaces.Box)]
+        way = "set env.act_scale=True, which scales them to its bounds"
+        if not all(np.isfinite([box.low, box.high]).all() for box in boxes):
+            way = "scale them in a wrapper of your own (there are no bounds for env.act_scale)"
         one_time_warning(
             f"policy.type {policy_type!r} acts in [-1, 1], but actions of the env are {mapping.space}: the rest of it "
-            "is never reached; set env.act_scale=True, which scales them to its bounds"
+            f"is never reached; {way}"
         )
 
 

@@ -1,5 +1,7 @@
 """Actions reach every env inside its space: pipelines, tasks, agents, random warm-up, evaluation and ``predict``."""
 
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -11,9 +13,13 @@ from ding.bonus import PPOF, DDPGAgent, DQNAgent, PPOAgent, SACAgent, TD3Agent
 from ding.config import ConfigValueError, compile_config
 from ding.entry import serial_pipeline, serial_pipeline_onpolicy
 from ding.envs import BaseEnvManagerV2, DingEnvWrapper
+from ding.envs.env.actions import ActionMapping
 from ding.framework import OnlineRLContext, task
 from ding.framework.middleware import StepCollector, eps_greedy_handler
+from ding.model import ContinuousQAC
 from ding.policy import create_policy
+from ding.policy.action_kind import check_action_kind
+from ding.utils import one_time_warning
 
 EPISODE = 6
 GOT = []
@@ -167,6 +173,14 @@ def test_without_scaling_the_warm_up_keeps_to_what_the_network_can_do(caplog):
     run("td3", "square", act_scale=False)
     assert np.abs(np.array(GOT)).max() <= 1.0
     assert "acts in [-1, 1], but actions of the env are Box(-9.0, 9.0, (2, 2), float32)" in caplog.text
+
+
+def test_without_bounds_the_advice_is_not_to_scale_to_them(caplog):
+    one_time_warning.cache_clear()
+    env = SimpleNamespace(action_space=spaces.Box(-np.inf, np.inf, (2,), np.float32))
+    env.action_mapping = ActionMapping(env.action_space)
+    check_action_kind("td3", ContinuousQAC(3, 2, "regression"), env, in_unit_range=True)
+    assert "the rest of it is never reached; scale them in a wrapper of your own" in caplog.text
 
 
 @pytest.mark.parametrize(("policy", "name"), [case for case in CASES if case[0] in ("ppo", "dqn", "td3")])

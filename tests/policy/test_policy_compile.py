@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ding.data import TransitionBatch
@@ -280,3 +281,10 @@ def test_auto_learns_eagerly_until_a_graph_is_ready(tmp_path, monkeypatch):
     for _ in range(count):
         eager.learn_mode.forward(batch)
     assert_close(eager, auto, rtol=1e-3)
+
+
+def test_a_recording_makes_one_fake_mode_for_all_its_operations(monkeypatch):
+    made, original = [], FakeTensorMode.__init__
+    monkeypatch.setattr(FakeTensorMode, "__init__", lambda self, **kwargs: made.append(1) or original(self, **kwargs))
+    make("record").learn_mode.forward(batches(1)[0])
+    assert len(made) == 1

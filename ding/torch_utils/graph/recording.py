@@ -16,7 +16,7 @@ An update that asks a tensor for its value (``item()``, ``if tensor``) cannot be
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -276,7 +276,7 @@ def record(
     # What the recording draws is not drawn from the run's random numbers.
     gpus = [leaf.device.index for leaf in leaves[:1] if leaf.is_cuda]
     try:
-        with torch.random.fork_rng(devices=gpus), torch.no_grad():
+        with torch.random.fork_rng(devices=gpus), torch.no_grad(), _one_fake_mode():
             module = make_fx(run, _PRODUCTS)(*examples, numbers, *leaves)
     except NotRecordable:
         raise
@@ -289,6 +289,14 @@ def record(
     return Graph(
         module, state, [*unique.values()], recording.sources, noise, layout, numbers.numel(), places, found, optimizers
     )  # fmt: skip
+
+
+def _one_fake_mode() -> AbstractContextManager[Any]:
+    """Share one mode that describes the results of operations; each would make its own, which takes most of the time."""
+    from torch._guards import TracingContext, tracing
+    from torch._subclasses import FakeTensorMode
+
+    return tracing(TracingContext(FakeTensorMode(allow_fallback_kernels=True)))
 
 
 def _addmm(

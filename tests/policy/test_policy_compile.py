@@ -1,5 +1,6 @@
 """``policy.learn.compile``: updates as recorded and compiled graphs give the numbers of eager ones."""
 
+import contextlib
 import logging
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ding.data import TransitionBatch
 from ding.policy import DQNPolicy, PolicyConfigError
 from ding.torch_utils import SGD
+from ding.torch_utils.graph import compiled_graphs
 from ding.utils import deep_merge_dicts
 from tests.torch_utils.graph.test_torch_graph_capture import Captures
 
@@ -281,6 +283,35 @@ def test_auto_learns_eagerly_until_a_graph_is_ready(tmp_path, monkeypatch):
     for _ in range(count):
         eager.learn_mode.forward(batch)
     assert_close(eager, auto, rtol=1e-3)
+
+
+def test_the_section_of_a_compilation_may_be_left_and_a_later_update_compiles(monkeypatch):
+    class Left(BaseException):
+        pass
+
+    @contextlib.contextmanager
+    def section():
+        entered.append("in")
+        yield
+
+    def leave(*args):
+        raise Left
+
+    entered, policy, batch = [], make(True), batches(1)[0]
+    monkeypatch.setattr(compiled_graphs, "_compiled", leave)
+    before = weights(policy)
+    token = compiled_graphs.compile_section.set(section)
+    try:
+        with pytest.raises(Left):
+            policy.learn_mode.forward(batch)
+    finally:
+        compiled_graphs.compile_section.reset(token)
+    assert entered == ["in"]
+    for name, value in weights(policy).items():
+        assert torch.equal(value, before[name]), name
+    monkeypatch.setattr(compiled_graphs, "_compiled", lambda graph, leaves: graph.module)
+    policy.learn_mode.forward(batch)
+    assert policy.learn_mode.get_attribute("compiled_updates").graphs.num_runs == 1
 
 
 def test_a_recording_makes_one_fake_mode_for_all_its_operations(monkeypatch):

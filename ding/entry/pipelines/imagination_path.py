@@ -5,6 +5,7 @@ World model and evaluator are scheduled by env steps instead of train iterations
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -15,11 +16,12 @@ from gymnasium import spaces
 
 from ding.config import ConfigValueError
 from ding.data.roles import Samples, StateDict, Writer
-from ding.entry.serial.loop import ReplayPath
+from ding.entry.serial.loop import ReplayPath, StopNow
 from ding.entry.serial.parts import EnvSetting, ReplayBuffer, SerialParts
 from ding.envs import get_vec_env_setting
 from ding.policy.action_kind import as_tuple
 from ding.utils import deep_merge_dicts, get_rank, get_world_size
+from ding.utils.seed import generator_states, set_generator_states
 from ding.worker import ElasticReplayBuffer, create_buffer, get_buffer_cls
 from ding.world_model import DreamWorldModel, DynaWorldModel, WorldModel, create_world_model
 
@@ -188,10 +190,25 @@ class WorldModelPath(ReplayPath):
         if self.buffer.count() and model.should_eval(envstep):
             model.eval(self.buffer, envstep, train_iter)
         if self.buffer.count() and model.should_train(envstep):
-            model.train(self.buffer, envstep, train_iter)
+            self._train_model(envstep, train_iter)
             self._imagine(envstep)
         if model.last_train_step:
             yield from super().batches()
+
+    def _train_model(self, envstep: int, train_iter: int) -> None:
+        """Train the model, which may take minutes. A signal leaves the training, and the model is as before it.
+
+        Raises:
+            StopNow: a signal came.
+        """
+        before, random_state = copy.deepcopy(self.world_model.run_state()), generator_states()
+        try:
+            with self._interruptible():
+                self.world_model.train(self.buffer, envstep, train_iter)
+        except StopNow:
+            self.world_model.load_run_state(before)
+            set_generator_states(random_state)
+            raise
 
     def _imagine(self, envstep: int) -> None:
         """Called after a training of the model; does nothing by default."""

@@ -41,6 +41,7 @@ from ding.parallel.launch.signals import first_asks, handling, write_notice
 from ding.policy.compiled_updates import joined_updates
 from ding.rl_utils.normalization import Counted
 from ding.rollout import statistics_of
+from ding.torch_utils.graph.compiled_graphs import compile_section
 from ding.utils import allreduce_data, broadcast_object_list, get_rank, get_world_size
 from ding.utils.seed import generator_states, set_generator_states
 from ding.worker.collector.base_serial_evaluator import SerialEvaluator
@@ -57,8 +58,8 @@ class StopNow(BaseException):
 class StopSignals:
     """Context manager that records the first SIGINT or SIGTERM in ``requested``.
 
-    An exception leaves a section marked ``interruptible`` (collection, evaluation) at once; the update of a network is
-    completed first, so that the following checkpoint is consistent.
+    An exception leaves a section marked ``interruptible`` (collection, evaluation, compilation) at once; the update of
+    a network is completed first, so that the following checkpoint is consistent.
 
     Args:
         notify: Called inside the handler of the first signal, to report that the run is about to stop.
@@ -93,13 +94,13 @@ class StopSignals:
         Raises:
             StopNow: A signal arrived, before or within the section.
         """
-        self._interruptible = True
+        before, self._interruptible = self._interruptible, True
         try:
             if self.requested is not None:
                 raise StopNow
             yield
         finally:
-            self._interruptible = False
+            self._interruptible = before
 
 
 class DataPath(ABC):
@@ -337,6 +338,7 @@ class SerialLoop:
             self._resume()
         self._began_s = self._clock()
         self._view.start(self.status())
+        compiling = compile_section.set(self._signals.interruptible)
         try:
             self._data.prepare()
             while collector.envstep < self._max_env_step and learner.train_iter < self._max_train_iter:
@@ -349,6 +351,8 @@ class SerialLoop:
         except Exception:
             self._save_at_error()
             raise
+        finally:
+            compile_section.reset(compiling)
         self._saver.finish()
         if self._signals.requested is None:
             learner.call_hook("after_run")

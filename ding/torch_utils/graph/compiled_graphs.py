@@ -14,6 +14,8 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,11 @@ _CACHE_HOME = Path("~/.cache/ding/compiled")
 _LIBRARY = re.compile(r"(/\S+\.so): ")
 
 Run = Callable[..., Any]
+
+compile_section: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("compiling", default=nullcontext)
+"""Makes the section in which a graph is compiled at once. A signal may leave it by an exception: no network or
+optimiser changes in it.
+"""
 
 
 class CompiledGraphs:
@@ -101,14 +108,16 @@ class CompiledGraphs:
         except NotRecordable as reason:
             self.give_up(str(reason))
             return None
-        self._graphs[key] = compiled
-        self.num_compiled += 1
         if self._setting == "auto":
             threading.Thread(target=_in_background, args=(compiled.compile,), name="compile", daemon=True).start()
         elif self._setting == "record":
             compiled.done.set()
         else:
-            compiled.compile()
+            log.info("%s: compiling a graph, which may take minutes on a busy machine", self._key)
+            with compile_section.get()():
+                compiled.compile()
+        self._graphs[key] = compiled
+        self.num_compiled += 1
         return compiled
 
     def give_up(self, reason: str) -> None:

@@ -292,7 +292,7 @@ def record(
 
 
 def _one_fake_mode() -> AbstractContextManager[Any]:
-    """Share one mode that describes the results of operations; each would make its own, which takes most of the time."""
+    """Share the mode that describes results: each operation would make its own, which takes most of the time."""
     from torch._guards import TracingContext, tracing
     from torch._subclasses import FakeTensorMode
 

@@ -5,11 +5,17 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from ding.entry import RunInterrupted
+import ding
+from ding.config import read_config
+from ding.entry import RunInterrupted, serial_pipeline
 from ding.entry.serial.loop import StopNow, StopSignals
+from ding.torch_utils.graph import compiled_graphs
+
+CARTPOLE = Path(ding.__file__).parents[1] / "configs" / "cartpole" / "cartpole_dqn_config.py"
 
 STUBBORN = """
 import os, signal, sys
@@ -52,6 +58,37 @@ def test_inside_a_section_a_signal_leaves_it():
             section(signals)
         assert signals.requested == signal.SIGINT
     assert reached == ["in"]
+
+
+def test_a_section_in_a_section_leaves_the_rest_of_the_outer_one_interruptible():
+    def section(signals):
+        with signals.interruptible():
+            with signals.interruptible():
+                pass
+            os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError("the outer section was not left")
+
+    with StopSignals() as signals, pytest.raises(StopNow):
+        section(signals)
+
+
+# Raised by torch when its compiler is imported.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")
+def test_a_signal_leaves_the_compilation_of_a_graph(tmp_path, monkeypatch):
+    reached = []
+
+    def compiled(*args):
+        os.kill(os.getpid(), signal.SIGTERM)
+        reached.append("after the signal")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compiled_graphs, "_compiled", compiled)
+    main, create = read_config(CARTPOLE)
+    main.exp_name, main.policy.learn.compile = "stopped", True
+    with pytest.raises(RunInterrupted) as caught:
+        serial_pipeline((main, create), seed=0)
+    assert not reached
+    assert caught.value.checkpoint.endswith("_0")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

@@ -1,7 +1,11 @@
 """The pipelines with a world model: their schedule in env steps, exact resume, what is wrong."""
 
+import copy
 import json
+import os
+import signal
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -9,7 +13,7 @@ from torch import nn
 
 import ding
 from ding.config import ConfigValueError, read_config
-from ding.entry import RunCallback, serial_pipeline, serial_pipeline_dream, serial_pipeline_dyna
+from ding.entry import RunCallback, RunInterrupted, serial_pipeline, serial_pipeline_dream, serial_pipeline_dyna
 from ding.entry.serial_entry_mbrl import create_img_buffer, mbrl_entry_setup
 from ding.policy.errors import PolicyUsageError
 from ding.utils import WORLD_MODEL_REGISTRY
@@ -92,6 +96,37 @@ def test_env_steps_say_when_the_model_is_trained_and_the_policy_evaluated(policy
     result = json.loads(Path("e/result.json").read_text())
     # 21 passes; with three imagined steps an update of two becomes one.
     assert result["train_iter"] == 21 * (2 if dyna else 1)
+
+
+@WORLD_MODEL_REGISTRY.register("stopped", force_overwrite=True)
+class StoppedModel(StillModel):
+    """Gets a signal in the middle of its second training."""
+
+    began: ClassVar[list[Any]] = []
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def train(self, env_buffer, envstep=0, train_iter=0):
+        self.began.append((self, copy.deepcopy(self.run_state()), torch.get_rng_state()))
+        with torch.no_grad():
+            self.weight += torch.rand(())
+        if self.last_train_step:
+            os.kill(os.getpid(), signal.SIGTERM)
+            EVENTS.append(("after the signal", envstep))
+        self.last_train_step = envstep
+
+
+def test_a_signal_leaves_a_training_of_the_model_which_is_then_as_before_it():
+    StoppedModel.began.clear()
+    with pytest.raises(RunInterrupted):
+        serial_pipeline_dyna(config("sac", model="stopped"), max_env_step=510)
+    assert "after the signal" not in dict(EVENTS)
+    _, (model, before, random_state) = StoppedModel.began
+    assert before["learned"]["weight"] > 0
+    torch.testing.assert_close(model.run_state(), before)
+    assert torch.equal(torch.get_rng_state(), random_state)
 
 
 @pytest.mark.parametrize("policy", ["sac", "mbsac"])

@@ -27,6 +27,9 @@ SMALL_BYTES = 256 * 1024
 _AUTH_MODE = "RAY_AUTH_MODE"
 _HEAD = "from ding.parallel.ray_head import lead; lead"
 _HEAD_END_S = 10.0
+# A busy machine may take longer than Ray waits, which is not configurable.
+_STARTS = 3
+_TIMED_OUT = "timed out during startup"
 _OF_DRIVER = frozenset(
     ("configure_logging", "job_config", "log_to_driver", "logging_config", "logging_format", "logging_level")
     + ("namespace", "runtime_env")
@@ -76,6 +79,22 @@ def ray_cluster(address: str | None, init: Mapping[str, Any]) -> Iterator[None]:
 @contextlib.contextmanager
 def _own_cluster(options: dict[str, Any]) -> Iterator[str]:
     """Start a cluster on this machine and yield its address; it ends with the block, and with this process."""
+    for starts_left in reversed(range(_STARTS)):
+        with _head(options) as pipe:
+            try:
+                address = _answer(pipe)
+            except Exception as error:
+                if not starts_left or _TIMED_OUT not in str(error):
+                    raise
+                logger.warning("the cluster of Ray did not start within Ray's 30 s; it is started again")
+                continue
+            yield address
+            return
+
+
+@contextlib.contextmanager
+def _head(options: dict[str, Any]) -> Iterator[Connection]:
+    """Have a process start a cluster; yields the pipe to it. The cluster ends with the block."""
     ours, theirs = Pipe()
     with ours:
         with theirs:
@@ -88,7 +107,7 @@ def _own_cluster(options: dict[str, Any]) -> Iterator[str]:
             )
         try:
             ours.send({"log_to_driver": False, "configure_logging": False, **options})
-            yield _answer(ours)
+            yield ours
         finally:
             ours.close()
             with contextlib.suppress(subprocess.TimeoutExpired):

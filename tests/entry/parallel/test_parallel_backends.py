@@ -1,5 +1,6 @@
 """One config on each backend of the parallel mode; what a backend refuses."""
 
+import contextlib
 import subprocess
 import sys
 from copy import deepcopy
@@ -10,6 +11,7 @@ import pytest
 from ding.config import ConfigValueError, UnknownKeyError, UnknownTypeError, compile_config_parallel
 from ding.config.utils import parallel_test_create_config, parallel_test_main_config, parallel_test_system_config
 from ding.entry import parallel_pipeline
+from ding.parallel import ray_cluster
 from ding.parallel.ray_cluster import require_ray
 from ding.utils import MissingExtraError
 
@@ -99,3 +101,41 @@ def test_a_missing_or_old_ray_is_answered_by_a_sentence(monkeypatch, module, sai
 def test_nothing_imports_ray_before_it_is_asked_for():
     code = "import sys, ding.entry.parallel_entry, ding.parallel.planes.ray.planes; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+HEAD = """
+import pathlib
+from multiprocessing.connection import Connection
+
+def lead(descriptor):
+    pipe, starts = Connection(descriptor), pathlib.Path({starts!r})
+    pipe.recv()
+    before = starts.read_text()
+    starts.write_text(before + "x")
+    pipe.send(Exception({error!r}) if len(before) < {fails} else "here:1")
+"""
+
+
+@pytest.mark.parametrize(
+    ("fails", "error", "starts"),
+    [
+        (2, "The current node timed out during startup. This could happen", 3),
+        (3, "The current node timed out during startup. This could happen", 3),
+        (1, "the address is taken", 1),
+    ],
+)
+def test_a_cluster_that_starts_too_slowly_for_ray_is_started_again(tmp_path, monkeypatch, caplog, fails, error, starts):
+    file = tmp_path / "starts"
+    file.touch()
+    (tmp_path / "slow_head.py").write_text(HEAD.format(starts=str(file), error=error, fails=fails))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(ray_cluster, "_HEAD", "from slow_head import lead; lead")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    connected = []
+    ray = SimpleNamespace(is_initialized=bool, init=lambda **options: connected.append(options), shutdown=bool)
+    monkeypatch.setattr(ray_cluster, "require_ray", lambda: ray)
+    ends = pytest.raises(Exception, match=error[:20]) if fails != starts - 1 else contextlib.nullcontext()
+    with ends, ray_cluster.ray_cluster(None, {}):
+        assert connected[0]["address"] == "here:1"
+    assert len(file.read_text()) == starts
+    assert caplog.text.count("it is started again") == starts - 1

@@ -150,6 +150,14 @@ class ChaosRun:
             tick.wait(0.05)
         raise AssertionError(f"no {what} within {timeout_s} s; {self.snapshot()}\n{self.output}")
 
+    def wait_for_return(self, wanted, most_steps=100_000):
+        """Wait until an evaluation was so good; the run must get there within ``most_steps``, and not stand still."""
+        best = steps = -1
+        while best < wanted:
+            self.wait_for(lambda: self.status("env_step") > steps, f"step after {steps}")  # noqa: B023
+            steps, best = self.status("env_step"), self.status("best_return") or 0
+            assert steps <= most_steps, f"no return of {wanted} but {best} after {steps} steps; {self.snapshot()}"
+
     def wait_end(self, timeout_s=300.0):
         """Return the exit code."""
         tick = threading.Event()

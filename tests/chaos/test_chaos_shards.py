@@ -68,7 +68,7 @@ def test_a_policy_is_learned_while_shards_are_killed(start, backend):
     run.wait_for(lambda: is_whole(run, 100), "rows of the coordinator before")
     run.wait_for(trains_on(run), "training")
     assert buffers(run)["lost_rows"] == lost
-    run.wait_for(lambda: (run.status("best_return") or 0) >= 195, "a return of 195", 300)
+    run.wait_for_return(195)
     status = run.snapshot()["status"]
     assert status["env_step"] == status["buffers"]["rows"]
     assert status["tasks"]["failed"] == 0

@@ -51,6 +51,10 @@ POLICIES = {
         "line_cover/line_cover_qmix_config.py", "serial", 20,
         {"policy": {"learn": {"batch_size": 4}, "collect": {"n_sample": 8}}},
     ),
+    "mat": (
+        "line_cover/line_cover_mat_config.py", "serial_onpolicy", 16,
+        {"policy": {"learn": {"batch_size": 16, "epoch_per_collect": 2}, "collect": {"n_sample": 64}}},
+    ),
 }  # fmt: skip
 
 

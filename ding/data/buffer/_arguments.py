@@ -1,4 +1,4 @@
-"""What a ``DequeBuffer`` is given, checked and brought into form."""
+"""Check and normalise the arguments of a ``DequeBuffer``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from ding.data.buffer.errors import SampleArgumentError, SampleError
 
 
 def check_sample(size: object, indices: "Sequence[str] | None", groupby: object, unroll_len: "int | None") -> None:
-    """Raise a :class:`SampleArgumentError` for arguments that are missing, out of range, or exclude each other."""
+    """Raise a :class:`SampleArgumentError` for arguments that are missing, out of range or mutually exclusive."""
     if size is None and indices is None:
         raise SampleArgumentError("a sample needs a size or indices")
     if size is not None and (isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0):
@@ -29,7 +29,7 @@ def check_sample(size: object, indices: "Sequence[str] | None", groupby: object,
 
 
 def independent(records: Records) -> Records:
-    """Copies from the second occurrence of an object on."""
+    """Return the objects, with repeated occurrences replaced by copies."""
     if isinstance(records, RecordBatch) or len({id(record) for record in records}) == len(records):
         return records
     seen: set[int] = set()
@@ -44,7 +44,7 @@ def meta_columns(meta: "Mapping[str, Any] | Sequence[dict[str, Any]] | None", co
     """Return the meta of ``count`` rows as columns, or ``None`` for dicts that do not have the same keys.
 
     Raises:
-        SampleError: another length.
+        SampleError: The lengths differ.
     """
     if meta is None:
         return {}

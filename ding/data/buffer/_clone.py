@@ -1,4 +1,4 @@
-"""Structural copies: containers and arrays anew, everything else by reference."""
+"""Structural copies: containers and arrays are copied, everything else is shared."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from ding.utils.nested import Tree, map_leaves
 def clone_structure(value: Any) -> Tree:
     """Return a copy of lists, dicts, tensors, arrays, batches and records (nested), decided by the exact type.
 
-    Anything else (tuples, subclasses, other objects) is taken over by reference. A record keeps its index.
+    Anything else (tuples, subclasses, other objects) is shared. A record keeps its index.
     """
     kind = type(value)
     if kind in (dict, Row):

@@ -21,7 +21,7 @@ Records = RecordBatch | list[BufferedData]
 
 
 class RecordCore:
-    """``size`` slots, each of which holds nothing, an object record, or a row of columns with columns of meta values.
+    """``size`` slots, each empty or with an object record or a row of columns with columns of meta values.
 
     Pushing to a full core replaces the oldest records. Callers hold :attr:`lock`.
     """
@@ -36,14 +36,14 @@ class RecordCore:
         self._rows = RowStore(size, StorageOptions())
         self._objects: dict[int, BufferedData] = {}
         self._meta: dict[Any, np.ndarray] = {}
-        # Per grouped meta key the groups, until something changes.
+        # Groups per grouped meta key, valid until the next change.
         self._groups: dict[Any, list[np.ndarray] | None] = {}
         self._listeners: list[weakref.WeakMethod[Callable[[np.ndarray], None]]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made of: the records (in the storage some arrays are views of others), and the generator.
+        """Return the state for a copy: the records (some arrays of the storage are views of others) and the generator.
 
-        A copy has a lock of its own, and its middleware listens anew.
+        A copy has its own lock and its middleware subscribes anew.
         """
         with self.lock:
             return {"size": self.size, "draws": self.draws, "grouped": self.grouped_keys(), "contents": self.contents()}
@@ -57,8 +57,8 @@ class RecordCore:
     # ------------------------------------------------------------------ changes
 
     def listen(self, changed: Callable[[np.ndarray], None]) -> None:
-        """Call a bound method with the (distinct) slots whose record, or its meta, has changed, as long as its object
-        lives. It looks at :attr:`order` to see what they hold.
+        """Call a bound method with the (distinct) slots whose record or meta has changed, for the lifetime of its
+        object. The method reads :attr:`order` for their contents.
         """
         self._listeners.append(weakref.WeakMethod(changed))
 
@@ -87,8 +87,7 @@ class RecordCore:
         """Store the rows (at most ``size``) of a batch or of a list of dicts as columns.
 
         Raises:
-            SchemaError: the rows have no common schema, or do not fit to those that are stored as columns; nothing was
-                changed.
+            SchemaError: The rows have no common schema, or do not match the stored columns; nothing was changed.
         """
         count = len(rows)
         columns = rows.columns if isinstance(rows, TransitionBatch) else columns_of(list(rows))
@@ -146,7 +145,7 @@ class RecordCore:
         self._changed(slots)
 
     def remove(self, serials: np.ndarray) -> None:
-        """Remove the records with these serials; others are ignored."""
+        """Remove the records with these serials; unknown serials are ignored."""
         places = np.unique(self.order.find(serials))
         places = places[places >= 0]
         if len(places) == 0:
@@ -185,7 +184,7 @@ class RecordCore:
         return IndexArray(self.token, self.order.serial_of_slot[slots])
 
     def read(self, places: np.ndarray) -> Records:
-        """Return the records at places: columns if all of them are, else a list.
+        """Return the records at places: columns if all of them are columns, else a list.
 
         The list holds the stored object records themselves, and copies of rows of columns.
         """
@@ -225,12 +224,12 @@ class RecordCore:
         return [default if value is MISSING else value for value in values]
 
     def groups(self, key: str) -> list[np.ndarray]:
-        """int64 ``[K]`` ascending serials of each group of records with an equal value of a meta key.
+        """Group records by a meta key: return the ascending serials, int64 ``[K]``, of each group.
 
         Records without the key form the group of ``None``.
 
         Raises:
-            SampleArgumentError: a value is not hashable.
+            SampleArgumentError: A value is not hashable.
         """
         groups = self._groups.get(key)
         if groups is None:
@@ -246,17 +245,17 @@ class RecordCore:
         return groups
 
     def group_by(self, keys: Iterable[str]) -> None:
-        """Keep groups of these meta keys, and of no others."""
+        """Maintain groups for these meta keys only."""
         self._groups = dict.fromkeys(keys)
 
     def grouped_keys(self) -> list[str]:
-        """Return the meta keys by which records were grouped."""
+        """Return the meta keys that records are grouped by."""
         return list(self._groups)
 
     # ------------------------------------------------------------------ state
 
     def contents(self) -> dict[str, Any]:
-        """Return all records, oldest first: what :meth:`restore` takes. Objects are shared.
+        """Return all records, oldest first, in the form that :meth:`restore` takes. Objects are shared.
 
         ``columns`` are nested columns, or deduplicated rows, where each observation is stored once.
         """
@@ -278,10 +277,10 @@ class RecordCore:
         }
 
     def restore(self, contents: Mapping[str, Any]) -> None:
-        """Become a core with these records (the newest ``size`` of them).
+        """Replace the contents by these records (the newest ``size`` of them).
 
         Raises:
-            SchemaError: deduplicated rows are damaged; nothing was changed.
+            SchemaError: Deduplicated rows are damaged; nothing was changed.
         """
         columns, num_rows = contents["columns"], len(contents["row_places"])
         saved = ElidedRows(columns) if is_elided(columns) else SavedRows(columns, num_rows)
@@ -306,7 +305,7 @@ class RecordCore:
         self._changed(np.arange(self.size))
 
     def _restore_rows(self, slots: np.ndarray, rows: SavedRows, meta: Mapping[str, Any], skip: int) -> None:
-        """Write the rows from ``skip`` on to slots; only a part at a time is in full size."""
+        """Write the rows from ``skip`` on to slots, expanding only a part at a time."""
         if len(slots) == 0:
             return
         for begin, end in rows.chunks(skip, skip + len(slots)):

@@ -1,4 +1,4 @@
-"""Where records are: maps from indices to places, and the records as a sequence."""
+"""Maps from indices to places, and the records as a sequence."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class BufferIndex:
-    """The places of the last ``maxlen`` keys that were appended.
+    """The places of the last ``maxlen`` appended keys.
 
     Args:
-        maxlen: how many keys are remembered.
+        maxlen: Number of keys kept.
     """
 
     def __init__(self, maxlen: int) -> None:
@@ -23,7 +23,7 @@ class BufferIndex:
         self.clear()
 
     def append(self, key: str) -> None:
-        """Add a key behind all others; beyond ``maxlen`` keys, the first one goes."""
+        """Append a key; beyond ``maxlen`` keys, the oldest one is dropped."""
         self._numbers.pop(key, None)
         self._numbers[key] = self._total
         self._total += 1
@@ -31,19 +31,19 @@ class BufferIndex:
             del self._numbers[next(iter(self._numbers))]
 
     def has(self, key: str) -> bool:
-        """Return whether a key is remembered."""
+        """Return whether a key is present."""
         return key in self._numbers
 
     def get(self, key: str) -> int:
-        """Return the place of a key, 0 being that of the oldest of the last ``maxlen`` appended ones.
+        """Return the place of a key; 0 is the oldest of the last ``maxlen`` appended keys.
 
         Raises:
-            KeyError: the key is not remembered.
+            KeyError: The key is missing.
         """
         return self._numbers[key] + min(0, self.maxlen - self._total)
 
     def clear(self) -> None:
-        """Forget all keys."""
+        """Remove all keys."""
         self._numbers: dict[str, int] = {}
         self._total = 0
 
@@ -52,7 +52,7 @@ class BufferIndex:
 
 
 class IndexView:
-    """Looks like a :class:`BufferIndex` of the records that a buffer holds."""
+    """Read-only :class:`BufferIndex` over the records of a buffer."""
 
     def __init__(self, core: RecordCore) -> None:
         self._core = core
@@ -63,10 +63,10 @@ class IndexView:
             return bool(self._core.places_of([key])[0] >= 0)
 
     def get(self, key: str) -> int:
-        """Return the place of the record with this index, the oldest one being 0.
+        """Return the place of the record with this index; the oldest record has place 0.
 
         Raises:
-            KeyError: there is none.
+            KeyError: There is none.
         """
         with self._core.lock:
             place = int(self._core.places_of([key])[0])

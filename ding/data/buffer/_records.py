@@ -1,4 +1,4 @@
-"""The records of a buffer: their slots, their order and indices, and samples that stay columns until one is taken."""
+"""Records of a buffer: slots, order, indices, and samples that stay columns until a record is accessed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
@@ -11,11 +11,11 @@ from ding.data.transition_batch import TransitionBatch
 
 class _Missing:
     def __reduce__(self) -> str:
-        return "MISSING"  # copies, and what is unpickled, are the object itself
+        return "MISSING"  # copies and unpickled objects are the object itself
 
 
 MISSING = _Missing()
-"""Stands in a column of meta values where a record lacks the key."""
+"""Marks a missing key in a column of meta values."""
 _MAX_SERIAL = int(np.iinfo(np.int64).max)
 
 
@@ -25,7 +25,7 @@ def index_text(token: str, serial: int) -> str:
 
 
 class IndexArray(Sequence[str]):
-    """Indices of records. Looks like a list of strings, holds their serials (int64 ``[K]``)."""
+    """Indices of records as a list of strings, backed by their serials (int64 ``[K]``)."""
 
     __slots__ = ("serials", "token")
 
@@ -55,7 +55,7 @@ class IndexArray(Sequence[str]):
 
 
 def serials_of(indices: Sequence[Any], token: str) -> np.ndarray:
-    """int64 ``[K]`` serials of indices; -1 for those that do not belong to the buffer with this token."""
+    """Return the serials, int64 ``[K]``, of indices; -1 for those of another buffer than ``token``."""
     if isinstance(indices, IndexArray):
         return indices.serials if indices.token == token else np.full(len(indices), -1, dtype=np.int64)
     return np.array([_serial_of(index, token) for index in indices], dtype=np.int64)
@@ -72,15 +72,14 @@ def _serial_of(index: object, token: str) -> int:
 
 
 class RecordBatch(Sequence[BufferedData]):
-    """N records as columns: a sequence of :class:`BufferedData` that are made when one is first taken.
+    """N records as columns: a sequence of :class:`BufferedData` that are created on first access.
 
-    It is a copy: what a caller writes into it does not reach the buffer (``update`` does that).
+    It is a copy: writes do not affect the buffer; use ``update`` for that.
 
     Args:
         data: the data of the records.
-        token: of the buffer.
-        serials: int64 ``[N]``, in which order the records were pushed.
-        slots: int64 ``[N]``, the slots in which the records were.
+        token: Token of the buffer.
+        serials: int64 ``[N]``, the push order of the records. slots: int64 ``[N]``, the slots of the records.
         meta: columns of N values per meta key; see :data:`MISSING`.
     """
 
@@ -98,14 +97,14 @@ class RecordBatch(Sequence[BufferedData]):
 
     @property
     def data(self) -> TransitionBatch:
-        """The data of all records, as one batch of N rows."""
+        """Data of all records, as one batch of N rows."""
         if self._items is not None:
             return TransitionBatch.from_rows([item.data for item in self._items])
         return self._data
 
     @property
     def indices(self) -> IndexArray:
-        """The indices of the records."""
+        """Indices of the records."""
         return IndexArray(self._token, self.serials)
 
     def meta_column(self, key: str, default: object = None) -> list[Any]:
@@ -134,7 +133,7 @@ class RecordBatch(Sequence[BufferedData]):
         return RecordBatch(self.data, self._token, self.serials, self.slots, {**self._meta_columns(), **columns})
 
     def split(self, lengths: Sequence[int]) -> "list[RecordBatch]":
-        """Pieces of these lengths, which share memory."""
+        """Split into pieces of these lengths, which share memory."""
         ends = np.cumsum(lengths).tolist()
         return [self._part(slice(end - length, end)) for end, length in zip(ends, lengths)]
 
@@ -174,7 +173,7 @@ class RecordBatch(Sequence[BufferedData]):
 
 
 def metas_of(columns: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
-    """Columns of meta values as ``count`` dicts, without the keys that are :data:`MISSING`."""
+    """Return columns of meta values as ``count`` dicts, without entries that are :data:`MISSING`."""
     metas: list[dict[str, Any]] = [{} for _ in range(count)]
     for key, values in columns.items():
         for meta, value in zip(metas, plain_list(values)):
@@ -184,15 +183,15 @@ def metas_of(columns: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
 
 
 class SlotQueue:
-    """A queue of records in ``size`` slots. The oldest ones make room for new ones; any may be removed.
+    """A queue of records in ``size`` slots. New records replace the oldest ones; any record may be removed.
 
-    Each record has a *serial* number that only grows, so the serials are sorted from the oldest record (place 0) to
-    the newest, and a record is found by bisection. Not thread-safe.
+    Each record has a *serial* number that only increases. Serials are therefore sorted from the oldest record (place 0)
+    to the newest, and a record is found by bisection. Not thread-safe.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
-        # A window slides over twice the space, so that it always lies in one piece.
+        # A window slides over twice the space, so that it is always contiguous.
         self._slots = np.empty(2 * size, dtype=np.int64)
         self._serials = np.empty(2 * size, dtype=np.int64)
         self.serial_of_slot = np.full(size, -1, dtype=np.int64)
@@ -200,7 +199,7 @@ class SlotQueue:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all records. Serials go on."""
+        """Remove all records. Serials keep increasing."""
         self._head = 0
         self.count = 0
         self._fresh = 0
@@ -209,18 +208,16 @@ class SlotQueue:
 
     @property
     def slots(self) -> np.ndarray:
-        """int64 ``[count]``, from the oldest to the newest. Do not write."""
+        """Slots from the oldest to the newest record, int64 ``[count]``. Read-only."""
         return self._slots[self._head : self._head + self.count]
 
     @property
     def serials(self) -> np.ndarray:
-        """int64 ``[count]``, ascending. Do not write."""
+        """Serials, int64 ``[count]``, ascending. Read-only."""
         return self._serials[self._head : self._head + self.count]
 
     def peek(self, count: int) -> np.ndarray:
-        """Return the slots that the next ``count`` (at most ``size``) records get: free ones, then those of the
-        oldest.
-        """
+        """Return the slots of the next ``count`` (at most ``size``) records: free ones, then the oldest records'."""
         fresh = min(count, self.size - self._fresh)
         parts = [np.arange(self._fresh, self._fresh + fresh)]
         if count > fresh:
@@ -229,7 +226,7 @@ class SlotQueue:
         return np.concatenate(parts)
 
     def append(self, slots: np.ndarray) -> int:
-        """Take the slots that :meth:`peek` gave; returns the serial of the first record."""
+        """Occupy the slots returned by :meth:`peek`; return the serial of the first record."""
         count = len(slots)
         fresh = min(count, self.size - self._fresh)
         released = min(count - fresh, len(self._released))
@@ -252,7 +249,7 @@ class SlotQueue:
         self.count -= count
 
     def _end_with_space(self, count: int) -> int:
-        """Return the end of the window, with space for ``count`` more behind it."""
+        """Return the end of the window, with room for ``count`` more after it."""
         end = self._head + self.count
         if end + count > len(self._slots):
             self._slots[: self.count] = self.slots
@@ -261,7 +258,7 @@ class SlotQueue:
         return end
 
     def remove(self, places: np.ndarray) -> np.ndarray:
-        """Remove the records at sorted, distinct places; returns their slots."""
+        """Remove the records at sorted, distinct places; return their slots."""
         slots: np.ndarray = self.slots[places]
         if len(places) and places[-1] == len(places) - 1:
             self._drop_oldest(len(places))
@@ -278,7 +275,7 @@ class SlotQueue:
         return slots
 
     def find(self, serials: np.ndarray) -> np.ndarray:
-        """int64 places of int64 ``[K]`` serials; -1 for those that are not there."""
+        """Return the places, int64, of serials, int64 ``[K]``; -1 for missing ones."""
         held = self.serials
         count = self.count
         if count == 0:
@@ -292,13 +289,13 @@ class SlotQueue:
         return places if there.all() else np.where(there, places, -1)
 
     def layout(self) -> dict[str, Any]:
-        """Which slots are taken by whom and which come next: what :meth:`restore` takes."""
+        """Return the assignment of slots and the order of free ones, in the form that :meth:`restore` takes."""
         return {"size": self.size, "slots": self.slots.copy(), "fresh": self._fresh, "released": self._released.copy()}
 
     def restore(self, serials: np.ndarray, next_serial: int, layout: Mapping[str, Any]) -> np.ndarray:
-        """Become a queue of records with these ascending serials; returns their slots.
+        """Restore a queue of records with these ascending serials; return their slots.
 
-        The layout is taken over if it is one of as many slots for as many records.
+        The layout is used if its numbers of slots and records match.
         """
         self.clear()
         count = len(serials)

@@ -29,10 +29,10 @@ _KEYS = frozenset(
 
 
 def write_contents(path: "str | os.PathLike[str]", contents: Mapping[str, Any]) -> None:
-    """Write what ``RecordCore.contents`` gives.
+    """Write the output of ``RecordCore.contents``.
 
     Raises:
-        SafeFileError: an object or a meta value has no safe form.
+        SafeFileError: An object or a meta value has no safe form.
     """
     packed = dict(contents)
     packed["objects"] = _pack(contents["objects"])
@@ -58,12 +58,12 @@ def read_contents(path: "str | os.PathLike[str]") -> dict[str, Any]:
 
 
 def _pack(items: list[Any]) -> dict[str, Any]:
-    """Columns where the items have one form: thousands of small arrays make a large header."""
+    """Pack items of one form into columns: thousands of small arrays would make a large header."""
     try:
         columns = stack_rows(items) if items else []
     except SchemaError:
         columns = items
-    # Numbers of numpy come back from columns as plain ones, so they keep the long form.
+    # Columns return numpy numbers as plain ones, so these keep the long form.
     if any(isinstance(item, np.generic) for item in items):
         columns = items
     return {"count": len(items), "columns": columns}

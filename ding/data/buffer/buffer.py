@@ -1,8 +1,9 @@
-"""The interface of buffers, and the middleware chain that their actions run through.
+"""The buffer interface, and the middleware chain of its actions.
 
-A middleware is any callable ``middleware(action, chain, *args, **kwargs)``. ``action`` is the name of the method that
-was called, ``chain(*args, **kwargs)`` goes on to the next middleware and finally to the method itself. It may change
-the arguments, transform the result, and call the chain any number of times. What is ``use``d first is outermost.
+A middleware is any callable ``middleware(action, chain, *args, **kwargs)``. ``action`` is the name of the called
+method; ``chain(*args, **kwargs)`` calls the next middleware and finally the method itself. A middleware may change the
+arguments, transform the result, and call the chain any number of times. The first one added by ``use`` is the
+outermost.
 """
 
 import copy
@@ -30,9 +31,8 @@ class BufferedData:
     """A record of a buffer.
 
     Args:
-        data: what was pushed.
-        index: unique name of the record, 32 hex digits. ``None`` only in records that pad a group.
-        meta: what is known about it; keys are free.
+        data: Pushed object. index: Unique name of the record, 32 hex digits. ``None`` only in records that pad a group.
+            meta: Metadata with arbitrary keys.
     """
 
     data: Any
@@ -41,7 +41,7 @@ class BufferedData:
 
 
 def apply_middleware(action: str) -> Callable[[F], F]:
-    """Let a method of a :class:`Buffer` run through the middleware chain, under the lock of the buffer."""
+    """Decorate a method of a :class:`Buffer` to run through the middleware chain, under the lock of the buffer."""
 
     def decorate(method: F) -> F:
         @functools.wraps(method)
@@ -58,11 +58,11 @@ def apply_middleware(action: str) -> Callable[[F], F]:
 
 
 def batch_aware(middleware: M) -> M:
-    """Mark a middleware that knows the actions of whole batches.
+    """Mark a middleware that supports actions on whole batches.
 
     These are ``extend(rows, meta)`` and ``batch_update(indices, datas, metas)``, and samples that come as a
-    :class:`~ding.data.buffer.RecordBatch`. A buffer with a middleware that lacks the mark goes record by record:
-    then the middleware sees ``push``, ``update`` and lists of records only.
+    :class:`~ding.data.buffer.RecordBatch`. A buffer with an unmarked middleware processes record by record: the
+    middleware then receives only ``push``, ``update`` and lists of records.
     """
     middleware.handles_batches = True  # type: ignore[attr-defined]
     return middleware
@@ -72,7 +72,7 @@ class Buffer(OwnLocks, ABC):
     """A collection of records of limited size, with middleware around its actions.
 
     Args:
-        size: the most records it holds.
+        size: Maximum number of records.
     """
 
     _own = ("_lock",)
@@ -87,7 +87,7 @@ class Buffer(OwnLocks, ABC):
 
     @abstractmethod
     def push(self, data: object, meta: dict[str, Any] | None = None) -> BufferedData:
-        """Store ``data`` as one record, whatever it is, and return the record."""
+        """Store ``data``, of any type, as one record, and return the record."""
 
     @abstractmethod
     def sample(
@@ -104,7 +104,7 @@ class Buffer(OwnLocks, ABC):
 
     @abstractmethod
     def update(self, index: str, data: object = None, meta: dict[str, Any] | None = None) -> bool:
-        """Replace the data and/or the meta of a record; returns whether the index is known."""
+        """Replace the data and/or the meta of a record; return whether the index exists."""
 
     @abstractmethod
     def delete(self, index: "str | Iterable[str]") -> None:
@@ -142,7 +142,7 @@ class Buffer(OwnLocks, ABC):
                 which sets these keys and keeps the others.
 
         Returns:
-            K times whether the index is known.
+            For each of the K indices, whether it exists.
         """
         count = len(indices)
         rows = meta_rows(metas, count) if isinstance(metas, Mapping) else list(metas or [None] * count)
@@ -163,13 +163,13 @@ class Buffer(OwnLocks, ABC):
         return {}
 
     def use(self: B, func: Middleware) -> B:
-        """Add a middleware inside of those that are there; returns the buffer."""
+        """Add a middleware inside the existing ones; return the buffer."""
         self._middleware.append(func)
         return self
 
     @property
     def middleware(self) -> tuple[Middleware, ...]:
-        """The middleware, the outermost first."""
+        """The middleware, outermost first."""
         return tuple(self._middleware)
 
     def view(self: B) -> B:
@@ -190,10 +190,11 @@ class Buffer(OwnLocks, ABC):
 
 
 def meta_rows(columns: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
-    """Columns of meta values as ``count`` dicts. What is no list, array or tensor stands for every row.
+    """Return columns of meta values as ``count`` dicts. A value other than a list, array or tensor applies to every
+    row.
 
     Raises:
-        ValueError: a column has another length; the message names it.
+        ValueError: A column has another length; the message names it.
     """
     spread = {key: spread_meta(key, value, count) for key, value in columns.items()}
     rows = zip(*map(plain_list, spread.values())) if spread else [()] * count
@@ -211,7 +212,7 @@ def plain_list(values: Any) -> list[Any]:
 
 
 def spread_meta(key: str, value: object, count: int) -> Sequence[Any]:
-    """One column of meta values of length ``count``; see :func:`meta_rows`."""
+    """Return one column of meta values of length ``count``; see :func:`meta_rows`."""
     if not is_column(value):
         return [value] * count
     if len(value) != count:

@@ -1,4 +1,4 @@
-"""``DequeBuffer``: the newest ``size`` records, in the order in which they came."""
+"""``DequeBuffer``: the newest ``size`` records, in order of arrival."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,14 +31,14 @@ class DequeBuffer(Buffer):
     Views (:meth:`view`) share the records. Thread-safe: each action runs, with all its middleware, under one lock that
     the views share.
 
-    Samples hold the stored objects themselves (and copies where one occurs again), but copies of rows of columns.
+    Samples contain the stored objects themselves (copies of repeated ones), but copies of rows of columns.
 
     Args:
-        size: the most records it holds.
-        sliced: whether ``unroll_len`` cuts groups into segments that do not overlap, see :meth:`sample`.
+        size: Maximum number of records. sliced: Whether ``unroll_len`` cuts groups into non-overlapping segments, see
+            :meth:`sample`.
 
     Raises:
-        ValueError: ``size`` is no positive int.
+        ValueError: ``size`` is not a positive int.
     """
 
     def __init__(self, size: int, sliced: bool = False) -> None:
@@ -71,17 +71,17 @@ class DequeBuffer(Buffer):
         rows: "TransitionBatch | Sequence[Any]",
         meta: "Mapping[str, Any] | Sequence[dict[str, Any]] | None" = None,
     ) -> IndexArray:
-        """Store each of N rows as a record of its own, as columns where the rows have one schema.
+        """Store each of N rows as a separate record, as columns if the rows have one schema.
 
-        Rows that do not fit to the columns in the buffer are kept as objects. So are all rows when there is a
-        middleware that is not :func:`~ding.data.buffer.batch_aware`: it sees one ``push`` per row.
+        Rows that do not match the columns in the buffer are kept as objects, as are all rows if there is a middleware
+        that is not :func:`~ding.data.buffer.batch_aware`: it sees one ``push`` per row.
 
         Args:
             rows: a ``TransitionBatch``, or a sequence of N objects.
             meta: a dict of columns of N values (or single values for all rows), or N dicts.
 
         Returns:
-            The indices of the N records, also of those that were evicted at once because N is above ``size``.
+            The indices of the N records, including those evicted at once because N exceeds ``size``.
 
         Raises:
             ValueError: ``meta`` has another length.
@@ -137,23 +137,23 @@ class DequeBuffer(Buffer):
 
         Args:
             size: number of records, or of groups.
-            indices: the records to give, in this order; repeats are allowed. Empty ones and False count as none.
-            replace: draw independently instead of distinct ones.
+            indices: Indices of the records to return, in this order; repeats are allowed. Empty and False mean none.
+                replace: Whether to draw with replacement.
             sample_range: restricts the candidates to a slice of the records, the oldest one being 0.
-            ignore_insufficient: warn and give ``[]`` instead of raising when there are fewer than ``size``.
+            ignore_insufficient: Whether to warn and return ``[]`` instead of raising if there are fewer than ``size``.
             groupby: a meta key. Records with an equal value form a group, in storage order; whole groups are drawn.
-            unroll_len: give of each group a random window of so many consecutive records. Shorter groups are no
-                candidates. In a ``sliced`` buffer, windows begin at multiples of ``unroll_len`` (the last one ends with
+            unroll_len: Length of a random window of consecutive records returned per group. Shorter groups are
+                excluded. In a ``sliced`` buffer, windows begin at multiples of ``unroll_len`` (the last one ends with
                 the group).
 
         Returns:
             ``size`` records (a list, or a ``RecordBatch`` when all of them are rows of columns), or a list of ``size``
-            such groups. A record that occurs again is a copy from its second occurrence on.
+            such groups. Repeated occurrences of a record are copies.
 
         Raises:
             NotEnoughDataError: fewer records or groups than ``size``.
-            UnknownIndexError: an index that no candidate has.
-            SampleArgumentError: arguments that are missing or exclude each other.
+            UnknownIndexError: No candidate has the index. SampleArgumentError: Arguments are missing or mutually
+                exclusive.
         """
         if indices is False or (indices is not None and not len(indices)):
             indices = None
@@ -225,7 +225,7 @@ class DequeBuffer(Buffer):
         return [records[end - length : end] for end, length in zip(ends, lengths)]
 
     def _given(self, records: Records) -> Records:
-        """What a sample gives: a list where a middleware does not know batches."""
+        """Return the sample, as a list if a middleware does not support batches."""
         return records if self._batch_aware() else list(records)
 
     # ------------------------------------------------------------------ update, delete, clear
@@ -240,7 +240,7 @@ class DequeBuffer(Buffer):
             meta: ``None`` keeps the meta.
 
         Returns:
-            Whether there is such a record.
+            Whether the record exists.
         """
         slot = int(self._core.slots_of([index])[0])
         if slot < 0:
@@ -257,7 +257,7 @@ class DequeBuffer(Buffer):
         """``update`` for K records; see :meth:`Buffer.batch_update`.
 
         Returns:
-            bool array ``[K]``: whether there is such a record.
+            bool array ``[K]``: whether each record exists.
 
         Raises:
             ValueError: ``datas`` or ``metas`` have another length.
@@ -319,7 +319,7 @@ class DequeBuffer(Buffer):
 
     @property
     def push_count(self) -> int:
-        """Number of records that were ever pushed."""
+        """Total number of pushed records."""
         return self._core.push_count
 
     def get(self, idx: int) -> BufferedData:
@@ -338,7 +338,7 @@ class DequeBuffer(Buffer):
         """Return the record with an index.
 
         Raises:
-            KeyError: there is none.
+            KeyError: The index is unknown.
         """
         with self._lock:
             return self.get(self.indices.get(index))
@@ -353,19 +353,19 @@ class DequeBuffer(Buffer):
 
     @property
     def indices(self) -> IndexView:
-        """From indices to places."""
+        """Map from indices to places."""
         return IndexView(self._core)
 
     @property
     def meta_index(self) -> dict[Any, list[Any]]:
-        """For each meta key that was grouped by: its values in storage order."""
+        """Values of each grouped meta key, in storage order."""
         with self._lock:
             slots = self._core.order.slots
             return {key: self._core.meta_values(key, slots) for key in self._core.grouped_keys()}
 
     @meta_index.setter
     def meta_index(self, keys: Iterable[str]) -> None:
-        """Group by these meta keys from now on, and by no others; the values are those of the records."""
+        """Set the grouped meta keys; the values are those of the records."""
         with self._lock:
             self._core.group_by(keys)
 
@@ -385,13 +385,13 @@ class DequeBuffer(Buffer):
         """Write all records with their indices and metas to a safe file; missing folders are made.
 
         Raises:
-            SafeFileError: the buffer holds objects that have no safe form; the message says where.
+            SafeFileError: The buffer contains objects without a safe form; the message says where.
         """
         with self._lock:
             write_contents(file_name, self._core.contents())
 
     def load_data(self, file_name: str) -> None:
-        """Replace all records by those of a file that ``save_data`` wrote (by the newest ``size`` of them).
+        """Replace all records by the newest ``size`` records of a file written by ``save_data``.
 
         Raises:
             SafeFileError: the file is broken or foreign; the buffer stays as it was.
@@ -406,11 +406,10 @@ def _draw_window(serials: np.ndarray, length: int, sliced: bool, generator: np.r
     """``length`` consecutive serials of a group that has at least so many.
 
     Args:
-        serials: of the group, ascending.
-        length: of the window.
-        sliced: windows begin at multiples of ``length``, the last one at ``len(serials) - length``; each is drawn in
-            proportion to the records that it is there for. Otherwise every start is equally likely.
-        generator: draws the start.
+        serials: Serials of the group, ascending. length: Length of the window.
+        sliced: Whether windows begin at multiples of ``length``, the last one at ``len(serials) - length``, each drawn
+            in proportion to the records it covers. Otherwise every start is equally likely.
+        generator: Random generator.
     """
     total = len(serials)
     if sliced:

@@ -1,4 +1,4 @@
-"""A ``DequeBuffer`` as replay buffer of the serial pipeline."""
+"""A ``DequeBuffer`` as the replay buffer of the serial pipeline."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -32,29 +32,27 @@ class DequeBufferWrapper(Configurable):
     ``IS``. The same methods may be called from several threads, except ``update`` without ids.
 
     Args:
-        cfg: see :attr:`config`; missing keys take their defaults.
-        tb_logger: writer for the values that are logged; one of its own if None.
-        exp_name: folder of the experiment.
-        instance_name: name of the buffer in logs.
+        cfg: See :attr:`config`; missing keys take their defaults. tb_logger: Writer of the logged values; created if
+            None. exp_name: Folder of the experiment. instance_name: Name of the buffer in logs.
     """
 
     config: ClassVar[dict[str, Any]] = {
         "type": "deque",
-        # (int) How many transitions are kept.
+        # (int) Maximum number of transitions.
         "replay_buffer_size": 10000,
-        # (float) How often a transition may be sampled before it is deleted.
+        # (float) Number of times a transition may be sampled before it is deleted.
         "max_use": float("inf"),
-        # (int) Train iterations between two lines in the log.
+        # (int) Train iterations between log lines.
         "train_iter_per_log": 100,
-        # (bool) Sample by priority, and weight the samples to correct for that.
+        # (bool) Sample by priority, and correct the bias with importance weights.
         "priority": False,
         "priority_IS_weight": False,
-        # (float) Alpha, and the beta at the start.
+        # (float) Exponent alpha of the priorities, and initial exponent beta of the weights.
         "priority_power_factor": 0.6,
         "IS_weight_power_factor": 0.4,
-        # (int) Number of batches drawn until beta is 1.
+        # (int) Number of batches until beta is annealed to 1.
         "IS_weight_anneal_train_iter": int(1e5),
-        # (float) Higher priorities are cut off here.
+        # (float) Upper bound of priorities.
         "priority_max_limit": 1000,
     }
 
@@ -76,7 +74,7 @@ class DequeBufferWrapper(Configurable):
         self.buffer = DequeBuffer(self.cfg.replay_buffer_size)
         self._uses = UseTimeCheck(self.buffer, self.cfg.max_use)
         self.buffer.use(self._uses)
-        #: The middleware that draws by priority, if there is one.
+        #: Middleware that samples by priority, or None.
         self.priority: PriorityExperienceReplay | None = None
         if self.cfg.priority:
             self.priority = PriorityExperienceReplay(
@@ -89,7 +87,7 @@ class DequeBufferWrapper(Configurable):
             self.buffer.use(self.priority)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy writes no curves, which would be mixed up with those of the original."""
+        """Return the state for a copy. A copy writes no curves, which would be mixed up with those of the original."""
         return {**vars(self), "_tb_logger": None, "_owns_writer": False}
 
     # ------------------------------------------------------------------ data
@@ -99,7 +97,7 @@ class DequeBufferWrapper(Configurable):
 
         Args:
             data: a ``TransitionBatch`` (copied as columns), a list of dicts, or one dict.
-            cur_collector_envstep: not used.
+            cur_collector_envstep: Ignored.
         """
         self.buffer.extend(data if isinstance(data, (TransitionBatch, list)) else [data])
 
@@ -107,12 +105,11 @@ class DequeBufferWrapper(Configurable):
         """Draw ``size`` transitions: distinct ones, or by priority (then some may repeat).
 
         Args:
-            size: how many.
-            train_iter: iteration of the learner, the x axis of what is logged.
+            size: Number of transitions. train_iter: Iteration of the learner, the x axis of the logged values.
 
         Returns:
-            A ``TransitionBatch`` when all of them are rows of columns, else a list of shallow copies; ``None`` when
-            the buffer holds fewer than ``size``.
+            A ``TransitionBatch`` if all transitions are rows of columns, else a list of shallow copies; ``None`` if the
+            buffer holds fewer than ``size``.
         """
         with self.buffer._lock:
             if self.buffer.count() < size:
@@ -158,8 +155,8 @@ class DequeBufferWrapper(Configurable):
                 the transitions of the last sample.
 
         Raises:
-            SampleError: numbers of priorities and transitions that differ, or a priority that is negative or not
-                finite; nothing was changed.
+            SampleError: The numbers of priorities and transitions differ, or a priority is negative or not finite;
+                nothing was changed.
         """
         if self.priority is None or meta.get("priority") is None:
             return
@@ -188,21 +185,21 @@ class DequeBufferWrapper(Configurable):
 
     @property
     def replay_buffer_size(self) -> int:
-        """How many transitions are kept."""
+        """Maximum number of transitions."""
         return self.buffer.size
 
     @property
     def push_count(self) -> int:
-        """Number of transitions that were ever pushed."""
+        """Total number of pushed transitions."""
         return self.buffer.push_count
 
     # ------------------------------------------------------------------ life cycle
 
     def start(self) -> None:
-        """Nothing to start: a part of the interface of buffers."""
+        """Do nothing; part of the buffer interface."""
 
     def close(self) -> None:
-        """Remove all transitions and write out what was logged. May be called again."""
+        """Remove all transitions and flush the log. May be called repeatedly."""
         self.clear()
         if self._tb_logger is not None:
             self._tb_logger.flush()
@@ -224,7 +221,7 @@ class DequeBufferWrapper(Configurable):
         """Write all transitions, with priorities and counters, to a safe file; missing folders are made.
 
         Raises:
-            SafeFileError: the buffer holds objects that have no safe form; the message says where.
+            SafeFileError: The buffer contains objects without a safe form; the message says where.
         """
         with self.buffer._lock:
             write_contents(file_name, {**self.buffer._core.contents(), "extra": self._extra()})
@@ -239,13 +236,13 @@ class DequeBufferWrapper(Configurable):
         self._restore(read_contents(file_name))
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that is needed to go on with an equal buffer, as copies."""
+        """Return copies of everything needed to restore an equal buffer."""
         with self.buffer._lock:
             entries: dict[str, Any] = clone_structure({**self.buffer._core.contents(), "extra": self._extra()})
             return entries
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Become the buffer that a ``state_dict`` describes."""
+        """Restore the buffer from a ``state_dict``."""
         self._restore(clone_structure(dict(state_dict)))
 
     def _extra(self) -> dict[str, Any]:

@@ -2,21 +2,20 @@
 
 ::
 
-    DataError
-    └── SampleError (ValueError)                 a buffer cannot return or store what a call wants
-        ├── NotEnoughDataError                   fewer records or groups than were asked for
-        │   └── EmptyBufferError (AssertionError)    a draw by priority from an empty buffer
-        ├── UnknownIndexError (KeyError)         an index that no record among the candidates has
-        └── SampleArgumentError (AssertionError) arguments that are missing, out of range, or exclude each other
+    DataError └── SampleError (ValueError)                 a buffer cannot serve the request
+        ├── NotEnoughDataError                   fewer records or groups than requested │   └── EmptyBufferError
+        (AssertionError)    a draw by priority from an empty buffer ├── UnknownIndexError (KeyError)         no
+        candidate has the index └── SampleArgumentError (AssertionError) arguments missing, out of range or mutually
+        exclusive
 
-All of them are ``ValueError``, so that who waits for data needs to catch one type only.
+All derive from ``ValueError``, so code that waits for data needs to catch only one type.
 """
 
 from ding.data.columns import DataError
 
 
 class SampleError(DataError, ValueError):
-    """A buffer cannot return or store what a call wants."""
+    """A buffer cannot serve the request."""
 
 
 class NotEnoughDataError(SampleError):
@@ -28,11 +27,11 @@ class EmptyBufferError(NotEnoughDataError, AssertionError):
 
 
 class UnknownIndexError(SampleError, KeyError):
-    """An index that no record among the candidates has. ``str()`` is the plain message."""
+    """No candidate has the index. ``str()`` is the plain message."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class SampleArgumentError(SampleError, AssertionError):
-    """Arguments that are missing, out of range, or exclude each other (an ``AssertionError`` by public contract)."""
+    """Arguments are missing, out of range or mutually exclusive. Also an ``AssertionError`` by public contract."""

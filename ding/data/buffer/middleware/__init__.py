@@ -1,4 +1,4 @@
-"""Middleware of buffers: ``buffer.use(...)``. The protocol stands in :mod:`ding.data.buffer.buffer`."""
+"""Middleware of buffers for ``buffer.use(...)``. See :mod:`ding.data.buffer.buffer` for the protocol."""
 
 from ding.utils.exports import lazy_exports
 

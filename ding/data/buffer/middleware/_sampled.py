@@ -1,4 +1,4 @@
-"""What middleware has to do with sampled records."""
+"""Helpers of middleware for sampled records."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ def core_of(buffer: Buffer, who: str) -> RecordCore:
     """Return the shared records of a buffer.
 
     Raises:
-        TypeError: it is no ``DequeBuffer``.
+        TypeError: The buffer is not a ``DequeBuffer``.
     """
     core = getattr(buffer, "_core", None)
     if not isinstance(core, RecordCore):
@@ -33,7 +33,7 @@ def for_each_group(change: Callable[[Any], Any], sampled: Any) -> object:
 
 
 def slots_of(core: RecordCore, records: Records) -> np.ndarray:
-    """int64 ``[K]`` slots of sampled records; -1 for those that are no longer stored, or pad a group."""
+    """Return the slots, int64 ``[K]``, of sampled records; -1 for records no longer stored and for padding."""
     if isinstance(records, RecordBatch):
         held = core.order.serial_of_slot[records.slots] == records.serials
         return records.slots if held.all() else np.where(held, records.slots, -1)
@@ -41,7 +41,7 @@ def slots_of(core: RecordCore, records: Records) -> np.ndarray:
 
 
 def with_meta(records: Records, key: str, values: "Sequence[Any] | np.ndarray") -> Records:
-    """Records with one key of their meta set; object records are changed in place."""
+    """Return records with one key of their meta set; object records are modified in place."""
     if isinstance(records, RecordBatch):
         return records.with_meta(**{key: values})
     for record, value in zip(records, plain_list(values)):

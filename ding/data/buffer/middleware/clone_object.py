@@ -9,7 +9,7 @@ from ding.data.buffer.buffer import Middleware, batch_aware
 
 
 def clone_object() -> Middleware:
-    """Store copies of what is pushed, and give copies of what is stored.
+    """Store copies of pushed objects, and return copies of stored ones.
 
     Lists, dicts, tensors, arrays and records are copied (nested), other objects are not. Rows of columns are copies
     anyway.
@@ -21,7 +21,7 @@ def clone_object() -> Middleware:
             return chain(*[clone_structure(arg) for arg in args], **{k: clone_structure(v) for k, v in kwargs.items()})
         if action == "sample":
             sampled = chain(*args, **kwargs)
-            # So a RecordBatch within a list of groups, which clone_structure takes over by reference, is a copy, too.
+            # Copies a RecordBatch inside a list of groups, which clone_structure would share.
             return sampled if isinstance(sampled, RecordBatch) else clone_structure(sampled)
         return chain(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""A part of each sampled group."""
+"""Reduce each sampled group to a part of it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,13 +10,12 @@ from ding.data.replay.priorities import Draws
 
 
 def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_group: bool = True) -> Middleware:
-    """Give ``size_in_group`` records of each sampled group. ``sample`` needs ``groupby``.
+    """Return ``size_in_group`` records of each sampled group. Requires ``groupby`` in ``sample``.
 
     Args:
-        size_in_group: how many records.
-        ordered_in_group: a random window of consecutive records; otherwise a random subset in random order.
-        max_use_in_group: windows lie within the group. Otherwise they begin anywhere in it, so that those near its end
-            are shorter.
+        size_in_group: Number of records. ordered_in_group: Whether to return a random window of consecutive records,
+            instead of a random subset in random order. max_use_in_group: Whether windows must fit into the group.
+            Otherwise they begin anywhere, so those near its end are shorter.
 
     Raises:
         SampleArgumentError: ``size_in_group`` is not positive.

@@ -1,4 +1,4 @@
-"""Groups of equal length."""
+"""Pad groups to equal length."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,14 +14,14 @@ _POLICIES = ("random", "none")
 
 
 def padding(policy: str = "random") -> Middleware:
-    """Make all groups of a sample as long as the longest one.
+    """Pad all groups of a sample to the length of the longest one.
 
     Args:
         policy: ``'random'`` appends copies of random members of the group, ``'none'`` records whose data, index and
             meta are ``None``.
 
     Raises:
-        SampleArgumentError: another policy.
+        SampleArgumentError: The policy is unknown.
     """
     if policy not in _POLICIES:
         hint = did_you_mean(policy, _POLICIES)

@@ -22,30 +22,29 @@ _PARAMETERS = ("size", "indices", "replace", "sample_range", "ignore_insufficien
 
 
 class PriorityExperienceReplay:
-    """Draws records in proportion to ``priority ** alpha``, stratified (https://arxiv.org/abs/1511.05952).
+    """Draw records in proportion to ``priority ** alpha``, stratified (https://arxiv.org/abs/1511.05952).
 
     A pushed record has the priority ``meta['priority']``; without a meta, that of the field ``priority`` of its data,
-    which is taken out; else the highest priority so far. ``update`` needs a meta with the key ``priority`` and draws by
-    ``priority + 1e-5``, so that no record becomes unreachable. ``meta['priority']`` of sampled records is as it was
-    given.
+    which is taken out; else the highest priority so far. ``update`` requires a meta with the key ``priority``; draws
+    use ``priority + 1e-5``, so that no record becomes unreachable. ``meta['priority']`` of sampled records is
+    unchanged.
 
     With ``IS_weight``, sampled records carry ``w = (p / p_min) ** -beta`` as ``meta['priority_IS']`` and, when their
     data is a dict, as float32 tensor ``[1]`` under ``priority_IS``. Here ``p`` is the probability of a record and
     ``p_min`` the smallest one in the buffer, so the largest weight is 1. The samples are (shallow) copies; the stored
-    records stay as they are. Beta is annealed to 1 by each sample.
+    records stay as they are. Each sample anneals beta towards 1.
 
-    Records that come or go past this middleware (through another view, or evicted) are noticed. A draw may repeat
-    records, also when it is larger than the buffer. Groups cannot be drawn by priority.
+    Records added or removed past this middleware (by another view, or by eviction) are tracked. A draw may repeat
+    records and may be larger than the buffer. Groups cannot be drawn by priority.
 
     Args:
-        buffer: the buffer whose records are drawn.
-        IS_weight: whether samples carry importance sampling weights.
-        priority_power_factor: alpha.
-        IS_weight_power_factor: beta at the start.
-        IS_weight_anneal_train_iter: number of batches drawn until beta is 1.
+        buffer: Buffer to sample from. IS_weight: Whether samples carry importance sampling weights.
+            priority_power_factor: Exponent alpha, typically 0.6; 0 draws uniformly, 1 in proportion to the priority.
+            IS_weight_power_factor: Initial exponent beta, typically 0.4; 1 fully corrects the sampling bias.
+            IS_weight_anneal_train_iter: Number of batches until beta is annealed to 1.
 
     Raises:
-        SampleArgumentError: alpha or beta outside of ``[0, 1]``.
+        SampleArgumentError: Alpha or beta is outside of ``[0, 1]``.
     """
 
     handles_batches = True
@@ -73,7 +72,7 @@ class PriorityExperienceReplay:
         self._priorities = Priorities(
             self._core.size, priority_power_factor, IS_weight_power_factor, IS_weight_anneal_train_iter
         )
-        # The record in each slot that has its priority here.
+        # The record in each slot whose priority is set here.
         self._serials = np.full(self._core.size, -1, dtype=np.int64)
         self._look(np.arange(self._core.size))
         self._core.listen(self._look)
@@ -89,23 +88,23 @@ class PriorityExperienceReplay:
 
     @property
     def max_priority(self) -> float:
-        """The priority of records that come without one."""
+        """Priority of records pushed without one."""
         return self._priorities.largest
 
     @property
     def IS_weight_power_factor(self) -> float:
-        """Beta, which each sample brings closer to 1."""
+        """Exponent beta; each sample anneals it towards 1."""
         return self._priorities.beta
 
     @property
     def buffer_idx(self) -> dict[int, str]:
-        """The index of the record in each slot that holds one."""
+        """Index of the record in each occupied slot."""
         slots = np.flatnonzero(self._core.order.serial_of_slot >= 0)
         return dict(zip(slots.tolist(), self._core.indices_in(slots)))
 
     def __call__(self, action: str, chain: Callable[..., Any], *args: Any, **kwargs: Any) -> object:
         if action not in ("push", "extend", "sample", "update", "batch_update", "clear"):
-            # What is deleted is noticed before the next draw.
+            # Deletions take effect before the next draw.
             return chain(*args, **kwargs)
         return getattr(self, f"_{action}")(chain, *args, **kwargs)
 
@@ -121,7 +120,7 @@ class PriorityExperienceReplay:
         priority = None if given is None else _checked([given])
         record: BufferedData = chain(data, meta=meta, **kwargs)
         if not isinstance(record, BufferedData):
-            # A middleware within has refused it.
+            # An inner middleware has refused it.
             return record
         slots = self._core.slots_of([record.index])
         if priority is not None and slots[0] >= 0:
@@ -147,7 +146,7 @@ class PriorityExperienceReplay:
         return indices
 
     def _look(self, slots: np.ndarray) -> None:
-        """Give new records the highest priority, and slots without a record none."""
+        """Give new records the highest priority, and clear slots without a record."""
         serials = self._core.order.serial_of_slot[slots]
         changed = serials != self._serials[slots]
         if changed.any():
@@ -175,21 +174,21 @@ class PriorityExperienceReplay:
         else:
             drawn = self._core.slots_of(kwargs["indices"])
         if len(drawn) and drawn.min() < 0:
-            # An index that is unknown, which the buffer names.
+            # An unknown index, reported by the buffer.
             return chain(**kwargs)
-        # A middleware within may delete what it was given.
+        # An inner middleware may delete its input.
         priorities = self._priorities.values[drawn]
         weights = self._priorities.importance(self.sum_tree.leaves[drawn]) if self.IS_weight else None
         sampled = chain(**kwargs)
         if len(sampled) != len(drawn):
-            # A middleware within has left some out.
+            # An inner middleware has dropped some.
             places = [list(kwargs["indices"]).index(record.index) for record in sampled]
             drawn, priorities = drawn[places], priorities[places]
             weights = None if weights is None else weights[places]
         return self._annotated(sampled, drawn, priorities, weights)
 
     def _draw(self, size: int, sample_range: slice | None) -> np.ndarray:
-        """int64 ``[size]`` slots, drawn by priority."""
+        """Return slots, int64 ``[size]``, drawn by priority."""
         core = self._core
         among = None
         if sample_range is not None:
@@ -261,7 +260,7 @@ class PriorityExperienceReplay:
     # ------------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
-        """Priorities (and their powers) by index of the record, the highest one, and beta."""
+        """Return the priorities (and their powers) by record index, the highest priority, and beta."""
         with self._core.lock:
             slots = self._core.order.slots
             return {
@@ -274,11 +273,11 @@ class PriorityExperienceReplay:
             }
 
     def load_state_dict(self, state_dict: Mapping[str, Any], deepcopy: bool = False) -> None:
-        """Take over a ``state_dict``, for the records that the buffer holds now.
+        """Restore a ``state_dict`` for the records currently in the buffer.
 
         Args:
             state_dict: see :meth:`state_dict`.
-            deepcopy: has no effect: what is taken over is copied in any case.
+            deepcopy: Ignored: values are always copied.
         """
         with self._core.lock:
             self._priorities.largest = float(state_dict["max_priority"])
@@ -287,19 +286,18 @@ class PriorityExperienceReplay:
             held = slots >= 0
             self._priorities.put(slots[held], np.asarray(state_dict["priorities"], dtype=np.float64)[held])
             if state_dict["priority_power_factor"] == self.priority_power_factor:
-                # A power of many numbers may round differently than that of one: this way, draws go on the same.
+                # The power of an array may round differently from that of a scalar: stored powers keep later draws
+                # identical.
                 self.sum_tree.set(slots[held], np.asarray(state_dict["weights"], dtype=np.float64)[held])
 
 
 def _without_priorities(rows: "TransitionBatch | Sequence[Any]", default: float) -> tuple[Any, Any]:
-    """Return the rows without their field ``priority``, and its values, ``default`` where a row lacks it; ``None``:
-    all do.
-    """
+    """Return rows without ``priority``, and its values (``default`` if missing; None if all rows lack it)."""
     if isinstance(rows, TransitionBatch):
         try:
             return rows.without_columns("priority"), rows.columns.get("priority")
         except SchemaError:
-            # Rows that were changed by hand.
+            # Rows modified by the caller.
             rows = rows.rows()
     if not any(isinstance(row, Mapping) and "priority" in row for row in rows):
         return rows, None

@@ -1,4 +1,4 @@
-"""A fixed part of a buffer."""
+"""Restrict sampling to a fixed part of a buffer."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,20 +11,18 @@ from ding.data.buffer.errors import SampleArgumentError
 def sample_range_view(buffer_: Buffer, start: int | None = None, end: int | None = None) -> Middleware:
     """Sample from the records at the places ``[start, end)`` only, the oldest one being 0.
 
-    Negative bounds count from the end, the newest record being -1. They are resolved against the records that there
-    are when a sample is drawn. A ``sample_range`` of the caller is applied within the view.
+    Negative bounds count from the end, the newest record being -1. They are resolved when a sample is drawn. A
+    ``sample_range`` of the caller is applied within the view.
 
     Args:
-        buffer_: the buffer that is sampled from.
-        start: first place, or ``None``.
-        end: place behind the last one, or ``None``.
+        buffer_: Buffer to sample from. start: First place, or ``None``. end: Place after the last one, or ``None``.
 
     Raises:
-        SampleArgumentError: both are ``None``.
+        SampleArgumentError: Both are ``None``.
     """
     if start is None and end is None:
         raise SampleArgumentError("sample_range_view needs start or end")
-    # Not a closure: in a copy of the buffer this has to look at the copy.
+    # Not a closure: in a copy of the buffer, it must refer to the copy.
     return batch_aware(partial(_narrow, buffer_, slice(start, end)))
 
 

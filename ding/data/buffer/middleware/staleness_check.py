@@ -14,16 +14,16 @@ _KEY = "train_iter_data_collected"
 
 
 class StalenessCheck:
-    """Deletes records that are too old before each sample.
+    """Delete records that are too old before each sample.
 
-    ``push`` needs ``meta`` with ``train_iter_data_collected``, ``sample`` the keyword ``train_iter_sample_data``. Their
-    difference is the staleness; it stands in ``meta['staleness']`` of sampled records. A record without
-    ``train_iter_data_collected`` (pushed past this middleware) does not age. It has to be used before (outside of)
-    ``PriorityExperienceReplay``, which draws among the records that are left.
+    ``push`` requires ``meta`` with ``train_iter_data_collected``, ``sample`` the keyword ``train_iter_sample_data``.
+    Their difference is the staleness, stored in ``meta['staleness']`` of sampled records. A record without
+    ``train_iter_data_collected`` (pushed past this middleware) does not age. Add it before (outside of)
+    ``PriorityExperienceReplay``, which draws among the remaining records.
 
     Args:
         buffer_: the buffer (or view) from which stale records are deleted.
-        max_staleness: the highest staleness that is kept.
+        max_staleness: Maximum staleness of a record in train iterations. Lower values keep data closer to on-policy.
     """
 
     handles_batches = True
@@ -32,7 +32,7 @@ class StalenessCheck:
         self._buffer = buffer_
         self._max_staleness = max_staleness
         self._core = core_of(buffer_, "staleness_check")
-        # Per slot the train iteration of its record, NaN where there is no record, or none with an iteration.
+        # Train iteration of the record in each slot; NaN for empty slots and records without one.
         self._collected = np.full(self._core.size, np.nan)
         self._look(self._core.order.slots.copy())
         self._core.listen(self._look)
@@ -69,7 +69,7 @@ staleness_check = StalenessCheck
 
 
 def _plain(ages: np.ndarray) -> list[Any]:
-    """Whole numbers as ints."""
+    """Return whole numbers as ints."""
     return [int(age) if age == age and age.is_integer() else age for age in ages.tolist()]
 
 

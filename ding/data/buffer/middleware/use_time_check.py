@@ -12,13 +12,13 @@ from ding.data.replay.index import SlotTable
 
 
 class UseTimeCheck:
-    """Counts how often each record was sampled, and deletes it after its ``max_use``-th time.
+    """Count how often each record was sampled, and delete it after ``max_use`` samples.
 
-    The count stands in ``meta['use_count']`` of sampled records. The last sample that a record is in still has it.
+    The count is stored in ``meta['use_count']`` of sampled records. A record is still returned by its last sample.
 
     Args:
         buffer_: the buffer (or view) from which used-up records are deleted.
-        max_use: how often a record may be sampled.
+        max_use: Maximum number of samples per record.
     """
 
     handles_batches = True
@@ -27,11 +27,11 @@ class UseTimeCheck:
         self._buffer = buffer_
         self._max_use = max_use
         self._core = core_of(buffer_, "use_time_check")
-        # Its unique ids are the serials of the records whose uses these are.
+        # Unique ids are the serials of the counted records.
         self._table = SlotTable(self._core.size)
 
     def _uses_of(self, slots: np.ndarray) -> np.ndarray:
-        """int64 ``[K]``: how often the records that are now in these slots were sampled."""
+        """Return the use counts, int64 ``[K]``, of the records now in these slots."""
         serials = self._core.order.serial_of_slot[slots]
         self._table.use_count[slots[~self._table.holds(serials, slots)]] = 0
         self._table.unique_id[slots] = serials
@@ -58,13 +58,13 @@ class UseTimeCheck:
         return with_meta(records, "use_count", np.where(slots >= 0, self._table.use_count[slots], 0))
 
     def state_dict(self) -> dict[str, Any]:
-        """How often each record was sampled, from the oldest to the newest."""
+        """Return the use count of each record, from the oldest to the newest."""
         with self._core.lock:
             slots = self._core.order.slots
             return {"indices": list(self._core.indices_in(slots)), "uses": self._uses_of(slots)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over a ``state_dict``, for the records that the buffer holds now."""
+        """Restore a ``state_dict`` for the records currently in the buffer."""
         with self._core.lock:
             self._uses_of(self._core.order.slots)
             slots = self._core.slots_of(state_dict["indices"])

@@ -1,18 +1,18 @@
-"""Rollouts: environments stepped with policies, and what comes of it. Collectors and evaluators are built of these.
+"""Rollouts: stepping environments with policies and recording the results. Collectors and evaluators build on them.
 
 ====================  ==================================================================================================
-module                what it has
-====================  ==================================================================================================
-``players``           :class:`Game`: how an environment is split among several players, and what each sees
-``rollout``           :class:`VectorStepper`: one vector step, each timestep joined to the observation that caused it;
+module content ====================
+================================================================================================== ``players``
+:class:`Game`: how an environment is split among several players, and what each sees ``rollout``
+:class:`VectorStepper`: one vector step, each timestep joined to the observation that caused it;
                       :class:`Rollout`: the stepper and the record moved together, for collectors
 ``record``            :class:`Segments`: steps grow into trajectory segments, segments become training samples;
                       :class:`EpisodeRecord`: counts, durations and returns of episodes, over all ranks
-``trajectory_store``  :class:`TrajectoryStore`: the steps themselves, joined when segments are taken
-``step_blocks``       :class:`StepBlocks`: frames of steps are written to one piece of memory as they come
-``evaluation``        :class:`EvaluationRunner`: plays a fixed number of episodes per environment, for evaluators
-``evaluation_result`` :class:`EvaluationResult`: mean, spread and number of the returns of an evaluation
-====================  ==================================================================================================
+``trajectory_store``  :class:`TrajectoryStore`: the steps themselves, joined when segments are taken ``step_blocks``
+:class:`StepBlocks`: contiguous memory to which the frames of steps are written ``evaluation``
+:class:`EvaluationRunner`: plays a fixed number of episodes per environment, for evaluators ``evaluation_result``
+:class:`EvaluationResult`: mean, spread and number of the returns of an evaluation ====================
+==================================================================================================
 
 A step of a rollout with one policy::
 

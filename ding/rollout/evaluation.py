@@ -1,8 +1,8 @@
-"""Evaluations: a number of episodes, shared out among the environments, and how they went.
+"""Evaluations: a number of episodes, distributed over the environments, and their results.
 
 Exceptions::
 
-    EvaluationError (RuntimeError)    an evaluation that cannot come to an end
+    EvaluationError (RuntimeError)    the evaluation cannot finish
 """
 
 import logging
@@ -25,27 +25,27 @@ from ding.utils.seed import SeedTree
 
 logger = logging.getLogger(__name__)
 
-# Steps of an episode after which an evaluation warns: seconds to a minute of most envs. Few episodes are as long (those
-# of some Atari games, of 27,000 steps at most).
+# Episode length after which an evaluation warns: seconds to a minute of most envs. Few episodes are as long (some of
+# Atari games, of at most 27,000 steps).
 WARN_STEPS = 10_000
-# Broken episodes of one env in a row after which the evaluation gives up instead of going on for ever.
+# Number of broken episodes of one env in a row after which the evaluation fails instead of looping forever.
 MAX_ABNORMAL_IN_A_ROW = 100
 
 
 class EvaluationError(RuntimeError):
-    """An evaluation that cannot come to an end."""
+    """The evaluation cannot finish."""
 
 
 def seed_evaluation(env: EnvManager, seed: int | None = None) -> None:
-    """Let each episode of an evaluation start from a seed of its own, which is the same in all evaluations of a run.
+    """Give each episode of an evaluation its own seed, which is the same in all evaluations of a run.
 
-    Env ``i`` plays the episodes ``i``, ``i + env_num``, ``i + 2 * env_num``, ..., so that neither timing nor the number
-    of envs decides which episodes are played.
+    Env ``i`` plays the episodes ``i``, ``i + env_num``, ``i + 2 * env_num``, ..., so the set of episodes depends
+    neither on timing nor on the number of envs.
 
     Args:
-        env: env manager. One without ``seed_episodes``, of the user's own, gets a fixed seed per env.
-        seed: seed of the run. ``None``: the envs have their seeds; those that are fixed (``dynamic_seed=False``) are
-            the seeds of first episodes, and those of further episodes are derived from them.
+        env: Env manager. One without ``seed_episodes`` gets a fixed seed per env.
+        seed: seed of the run. ``None``: keep the seeds of the envs; fixed ones (``dynamic_seed=False``) seed the first
+            episodes, and the seeds of further episodes are derived from them.
     """
     seed_episodes = getattr(env, "seed_episodes", None)
     if seed is None:
@@ -64,12 +64,12 @@ def seed_evaluation(env: EnvManager, seed: int | None = None) -> None:
 
 
 class EndlessEpisodes:
-    """Warns of episodes of an evaluation that do not end, after ``warn_steps`` steps and each time they double.
+    """Warn about evaluation episodes that do not end, after ``warn_steps`` steps and at each doubling.
 
     Args:
         env_num: number of envs.
-        warn_steps: steps of an episode; ``None`` for no warning.
-        key: config key of ``warn_steps``, for messages.
+        warn_steps: Number of steps of an episode; ``None`` for no warning. key: Config key of ``warn_steps``, for
+            messages.
 
     Raises:
         ValueError: ``warn_steps`` is below 1.
@@ -85,7 +85,7 @@ class EndlessEpisodes:
         self._next = math.inf if warn_steps is None else warn_steps
 
     def note(self, env_ids: np.ndarray, done: np.ndarray) -> None:
-        """Count a step of these envs (int64 ``[N]``), whose episodes ended where ``done`` (bool ``[N]``) says so."""
+        """Count a step of these envs (int64 ``[N]``); ``done`` (bool ``[N]``) marks episodes that ended."""
         self._steps[env_ids] += 1
         self._steps[env_ids[done]] = 0
         if len(env_ids) and self._steps[env_ids].max() >= self._next:
@@ -100,12 +100,12 @@ class EndlessEpisodes:
             self._next *= 2
 
     def restart(self, env_ids: set[int]) -> None:
-        """The episodes of these envs begin anew."""
+        """Restart the episode counts of these envs."""
         self._steps[list(env_ids)] = 0
 
 
 class ReturnStatistics:
-    """Mean and deviation of all returns, and the last ``kept`` of them: an endless task must not keep each."""
+    """Mean and standard deviation of all returns, and the last ``kept`` of them, as a task may be endless."""
 
     def __init__(self, kept: int = 10_000) -> None:
         self.count = 0
@@ -114,7 +114,7 @@ class ReturnStatistics:
         self._squares = 0.0
 
     def add(self, value: float) -> None:
-        """Count a return, by Welford's rule."""
+        """Add a return by Welford's rule."""
         self.count += 1
         deviation = value - self.mean
         self.mean += deviation / self.count
@@ -128,17 +128,17 @@ class ReturnStatistics:
 
 
 class VectorEvalMonitor:
-    """Gives each env its share of the episodes, so that envs with short episodes are not over-represented.
+    """Assign each env its share of the episodes, so that envs with short episodes are not over-represented.
 
-    Env ``i`` plays ``n_episode // env_num`` episodes, the first ``n_episode % env_num`` envs one more. What an env
-    reports after its share is ignored.
+    Env ``i`` plays ``n_episode // env_num`` episodes, the first ``n_episode % env_num`` envs one more. Reports of an
+    env beyond its share are ignored.
 
     Args:
         env_num: number of envs.
         n_episode: number of episodes.
 
     Raises:
-        ConfigValueError: fewer episodes than envs (an ``AssertionError``, too).
+        ConfigValueError: There are fewer episodes than envs (also an ``AssertionError``).
     """
 
     def __init__(self, env_num: int, n_episode: int) -> None:
@@ -164,14 +164,14 @@ class VectorEvalMonitor:
         return len(self._returns[env_id]) >= self._quota[env_id]
 
     def update_reward(self, env_id: int, reward: Return) -> None:
-        """Note the return of a finished episode: a number, or an array or tensor with one element."""
+        """Record the return of a finished episode: a number, or an array or tensor with one element."""
         if self.is_full(env_id):
             return
         self._returns[env_id].append(scalar(reward))
         self._missing -= 1
 
     def update_info(self, env_id: int, info: Mapping[str, object]) -> None:
-        """Note the info of a finished episode; tensors and arrays become numbers or lists."""
+        """Record the info of a finished episode; tensors and arrays become numbers or lists."""
         if len(self._infos[env_id]) < self._quota[env_id]:
             self._infos[env_id].append(plain_values(info))
 
@@ -180,7 +180,7 @@ class VectorEvalMonitor:
         self._append(self._frames, imgs)
 
     def update_output(self, output: Mapping[int, Any]) -> None:
-        """Append what the policy gave to the current episode of each of these envs."""
+        """Append the policy output to the current episode of each of these envs."""
         self._append(self._outputs, output)
 
     def _append(self, episodes: list[list[list[Any]]], values: Mapping[int, Any]) -> None:
@@ -189,7 +189,7 @@ class VectorEvalMonitor:
                 episodes[env_id][len(self._returns[env_id])].append(value)
 
     def drop_video(self, env_id: int) -> None:
-        """Forget frames and outputs of the current episode of an env, which will not be finished."""
+        """Drop frames and outputs of the current episode of an env, which will not finish."""
         if not self.is_full(env_id):
             self._frames[env_id][len(self._returns[env_id])].clear()
             self._outputs[env_id][len(self._returns[env_id])].clear()
@@ -203,13 +203,13 @@ class VectorEvalMonitor:
         return self._returns[env_id][-1]
 
     def get_current_episode(self) -> int:
-        """Number of episodes noted so far."""
+        """Return the number of recorded episodes."""
         return sum(len(per_env) for per_env in self._returns)
 
     def get_episode_info(self) -> dict[str, Any] | None:
         """Return the infos of all episodes, env by env, as a dict of lists, plus ``<key>_mean`` for numbers.
 
-        ``None`` when there are none. The keys are those of the first info.
+        ``None`` if there are none. The keys are those of the first info.
         """
         infos = [info for per_env in self._infos for info in per_env]
         if not infos:
@@ -223,13 +223,13 @@ class VectorEvalMonitor:
         return {**columns, **means}
 
     def get_video(self) -> np.ndarray:
-        """Frames of the worst, median and best episodes: uint8 ``[N, T, C, H, W]``.
+        """Return the frames of the worst, median and best episodes: uint8 ``[N, T, C, H, W]``.
 
-        One or two episodes give all of them, three give worst, median and best, more give worst, two medians and best.
-        Shorter ones repeat their last frame.
+        One or two episodes are all returned; three give worst, median and best; more give worst, two medians and best.
+        Shorter episodes repeat their last frame.
 
         Raises:
-            ValueError: there are no frames.
+            ValueError: There are no frames.
         """
         episodes = self._picked(self._frames)
         if not episodes:
@@ -241,11 +241,11 @@ class VectorEvalMonitor:
     get_episode_video = get_video
 
     def get_episode_output(self) -> list[list[Any]]:
-        """What the policy gave at each step of the episodes that :meth:`get_video` shows."""
+        """Return the policy output at each step of the episodes shown by :meth:`get_video`."""
         return self._picked(self._outputs)
 
     def _picked(self, episodes: list[list[list[Any]]]) -> list[list[Any]]:
-        """Return the worst, median and best of the finished episodes of which anything was noted."""
+        """Return the worst, median and best of the finished episodes with recorded frames or outputs."""
         noted = [
             (value, steps) for values, of_env in zip(self._returns, episodes) for value, steps in zip(values, of_env)
         ]
@@ -256,21 +256,21 @@ class VectorEvalMonitor:
 
 
 class EvaluationRunner:
-    """Steps the envs that still have episodes to play.
+    """Step the envs that still have episodes to play.
 
     An env that reports ``info['abnormal']`` is reset, and its episode does not count.
 
     Args:
         env: env manager (v1 interface), reset before.
         policies: eval modes, one per player.
-        monitor: how many episodes each env has to play.
-        game: how the envs are split among several players; ``None``: there is one.
+        monitor: Assigns the number of episodes per env. game: Splits the envs among several players; ``None`` for one
+            player.
         policy_kwargs: keyword arguments of each ``policy.forward``.
-        warn_steps: steps of an episode after which a warning says that it does not end; ``None`` for none.
+        warn_steps: Episode length after which a warning is logged; ``None`` for none.
 
     Attributes:
         num_env_steps: env steps so far, without abnormal ones.
-        output: what the (first) policy gave at the last step, by env id.
+        output: Output of the (first) policy at the last step, by env id.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class EvaluationRunner:
         self._num_abnormal = np.zeros(env.env_num, dtype=np.int64)
         self._active = set(range(env.env_num))
         self._endless = EndlessEpisodes(env.env_num, warn_steps)
-        # Such a manager cannot leave out the envs that have played their share: what they do is ignored.
+        # Such a manager cannot skip envs that have completed their share: their steps are ignored.
         self._steps_together = bool(getattr(env, "steps_together", False))
         if monitor.num_episodes > env.env_num and not getattr(env, "seeds_each_episode", True):
             one_time_warning(
@@ -300,19 +300,19 @@ class EvaluationRunner:
         self.output: Mapping[int, Any] = {}
 
     def step(self) -> list[tuple[int, list[dict[str, Any]]]]:
-        """Make one vector step.
+        """Perform one vector step.
 
         Returns:
-            For each episode that ended and counts its env id and, per player, its last info. The caller notes its
-            return in the monitor, and calls :meth:`finished` then.
+            For each counted episode that ended, its env id and its last info per player. The caller records its return
+            in the monitor, and then calls :meth:`finished`.
 
         Raises:
-            EvaluationError: an env reports only abnormal episodes.
+            EvaluationError: An env reports only abnormal episodes.
         """
         stepper, env = self._stepper, self._stepper.env
         obs = env.ready_obs if self._steps_together else select(env.ready_obs, self._active)
         if not len(obs) and not stepper.is_waiting:
-            # These envs are at the end of the manager's `episode_num`, or are not reset by it.
+            # These envs have reached the manager's `episode_num`, or are not reset by it.
             env.reset(dict.fromkeys(sorted(self._active)))
             return []
         steps, abnormal = drop_abnormal(stepper.join(env.step(stepper.act(obs, self._kwargs) if len(obs) else {})))
@@ -330,7 +330,7 @@ class EvaluationRunner:
         ]
 
     def finished(self, env_id: int) -> None:
-        """The return of the env's last episode was noted: forget what the policies remember of it."""
+        """Reset the policies' memory of an env after the return of its last episode was recorded."""
         self._num_abnormal[env_id] = 0
         if self._monitor.is_full(env_id):
             self._active.discard(env_id)
@@ -338,7 +338,7 @@ class EvaluationRunner:
             policy.reset([env_id])
 
     def _restart(self, env_ids: set[int]) -> None:
-        """Begin the episodes of broken envs anew."""
+        """Restart the episodes of broken envs."""
         for env_id in env_ids:
             self._num_abnormal[env_id] += 1
             if self._num_abnormal[env_id] > MAX_ABNORMAL_IN_A_ROW:
@@ -353,7 +353,7 @@ class EvaluationRunner:
 
 
 def plain_values(value: object) -> Tree:
-    """Return nested values with numbers and lists in place of arrays; those of one element become a number."""
+    """Return nested values with arrays replaced by lists, or by a number if they have one element."""
     return map_nested(_plain, value)
 
 

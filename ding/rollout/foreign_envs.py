@@ -1,4 +1,4 @@
-"""Env managers of other makes, which may give arrays or trees in place of values by env id."""
+"""Adapters for env managers of other libraries, which may return arrays or trees instead of values by env id."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NEEDED = frozenset({"action_space", "closed", "env_num", "launch", "ready_obs",
 
 
 def as_manager(env: EnvManager) -> EnvManager:
-    """Return a manager of this package as it is, and any other one with values by env id, see :class:`ForeignManager`.
+    """Return a manager of this package unchanged; wrap others in a :class:`ForeignManager`.
 
     Raises:
-        TypeError: this is no env manager.
+        TypeError: The object is not an env manager.
     """
     kind = type(env)
     if isinstance(env, AbstractEnvManager) or hasattr(kind, "run_view") or hasattr(kind, "as_dict_form"):
@@ -34,8 +34,8 @@ def as_manager(env: EnvManager) -> EnvManager:
 class ForeignManager:
     """An env manager whose ``ready_obs`` is a mapping by env id, an array ``[N, ...]``, or a tree of such.
 
-    One that gives arrays takes a list of N actions, and returns a list of timesteps: objects or trees with ``obs``,
-    ``reward``, ``done``, ``info`` and ``env_id``. Everything else is the manager's own.
+    A manager that returns arrays takes a list of N actions and returns a list of timesteps: objects or trees with
+        ``obs``, ``reward``, ``done``, ``info`` and ``env_id``. All other attributes are those of the manager.
     """
 
     def __init__(self, env: EnvManager) -> None:
@@ -51,7 +51,7 @@ class ForeignManager:
 
     @property
     def ready_obs(self) -> ByEnv:
-        """The observation of each env that waits for an action, by env id."""
+        """Observation of each env that waits for an action, by env id."""
         obs = plain_tree(self._env.ready_obs)
         if self._look(obs):
             by_id: ByEnv = obs
@@ -60,7 +60,7 @@ class ForeignManager:
         return dict(enumerate(row_list(columns, num_rows(columns))))
 
     def step(self, actions: ByEnv) -> Mapping[int, BaseEnvTimestep]:
-        """Do one step; returns timesteps by env id."""
+        """Perform one step and return timesteps by env id."""
         steps: Mapping[int, BaseEnvTimestep] | Sequence[object]
         steps = self._env.step(list(actions.values()) if self.steps_together else actions)
         return steps if isinstance(steps, Mapping) else dict(map(_timestep, steps))
@@ -74,7 +74,7 @@ class ForeignManager:
 
 
 def _timestep(step: Any) -> tuple[int, BaseEnvTimestep]:
-    """Return a timestep of any form with the id of its env."""
+    """Return a timestep of any form, with the id of its env."""
     tree = plain_tree(step)
     values = tree if isinstance(tree, Mapping) else {name: getattr(tree, name) for name in (*_FIELDS, "env_id")}
     obs, reward, done, info = (plain_tree(values[name]) for name in _FIELDS)

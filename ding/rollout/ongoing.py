@@ -1,7 +1,7 @@
-"""The ongoing episodes of a rollout, to be saved, and taken up by a rollout of the same kind.
+"""Save the ongoing episodes of a rollout, and resume them in a rollout of the same kind.
 
-They consist of the states of the envs (:mod:`ding.envs.env.state`), what the policies remember of them, the growing
-segments and the running episodes; the seconds of the latter are no part of it.
+They consist of the states of the envs (:mod:`ding.envs.env.state`), the policies' memory of them, the growing segments
+and the running episodes without their durations.
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ def ongoing_state(rollout: Rollout) -> StateDict:
     """Return the ongoing episodes; they share memory with the rollout.
 
     Raises:
-        EnvStateError: the env manager or an env has no state that can be saved, or steps or finished segments wait.
-        NotImplementedError: a policy does not say what it remembers.
+        EnvStateError: The env manager or an env has no state that can be saved, or steps or finished segments are
+            waiting. NotImplementedError: A policy does not expose its memory.
     """
     stepper, episodes = rollout.stepper, rollout.episodes
-    # A manager without the method would look for that of its envs.
+    # A manager without the method would delegate to that of its envs.
     get_state = getattr(type(stepper.env), "get_state", None)
     if get_state is None:
         raise EnvStateError(f"{type(stepper.env).__name__} cannot save the states of its envs")
@@ -35,10 +35,10 @@ def ongoing_state(rollout: Rollout) -> StateDict:
 
 
 def load_ongoing_state(rollout: Rollout, state: StateDict) -> None:
-    """Go on with the episodes of an :func:`ongoing_state`.
+    """Resume the episodes of an :func:`ongoing_state`.
 
     Raises:
-        EnvStateError: the envs are other ones.
+        EnvStateError: The envs differ.
     """
     env: Any = rollout.stepper.env
     env.set_state(state["envs"])

@@ -1,4 +1,4 @@
-"""Who plays, one policy alone or one per player of a game, and what each sees of a vector step."""
+"""Players: one policy, or one per player of a game, and their views of a vector step."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -11,7 +11,7 @@ from ding.data.roles import ByEnv, CollectMode, EvalMode, attribute_of
 from ding.torch_utils import to_ndarray
 
 Return: TypeAlias = float | Sequence[float] | np.ndarray | torch.Tensor
-"""The return of an episode as an env reports it; of a game it may be one for all players, which is indexed by them."""
+"""Return of an episode as reported by an env; in a game possibly one return per player, indexed by player."""
 
 Mode = TypeVar("Mode", CollectMode, EvalMode)
 
@@ -31,14 +31,14 @@ class VectorStep(NamedTuple):
 
 
 class Game:
-    """How environments with several players are split among them, and their actions put together.
+    """Split environments among several players, and combine their actions.
 
     An observation and a reward are indexed by the player; ``done`` is shared, and so is ``info`` unless it is a list.
 
     Args:
-        num_players: number of players. What an environment with one player gives may be that player's alone.
-        joint_array: an action is one array ``[num_players, ...]`` without axes of length one; else a list with one
-            array per player.
+        num_players: Number of players. With one player, env values may omit the player axis.
+        joint_array: Whether an action is one array ``[num_players, ...]`` without axes of length one, instead of a list
+            with one array per player.
     """
 
     def __init__(self, num_players: int, joint_array: bool = False) -> None:
@@ -46,7 +46,7 @@ class Game:
         self._joint_array = joint_array
 
     def observations(self, obs: ByEnv) -> list[ByEnv]:
-        """Per player a mapping env id -> what the player sees."""
+        """Return per player a mapping env id -> observation."""
         players = range(self.num_players)
         if isinstance(obs, EnvBatch) and isinstance(obs.columns, np.ndarray) and self.num_players > 1:
             columns = obs.columns
@@ -55,14 +55,14 @@ class Game:
         return [{env_id: self._seen(value, player) for env_id, value in rows.items()} for player in players]
 
     def actions(self, outputs: Sequence[ByEnv]) -> dict[int, Any]:
-        """Env id -> action, from the policies' outputs."""
+        """Return env id -> action from the policies' outputs."""
         joint = {env_id: [to_ndarray(output[env_id]["action"]) for output in outputs] for env_id in outputs[0]}
         if not self._joint_array:
             return joint
         return {env_id: np.stack(actions).squeeze() for env_id, actions in joint.items()}
 
     def timesteps(self, timesteps: Mapping[int, BaseEnvTimestep]) -> list[TimestepBatch]:
-        """Per player the timesteps with the player's observation, reward and info."""
+        """Return per player the timesteps with that player's observation, reward and info."""
         steps = list(timesteps.items())
         return [
             TimestepBatch.from_dict({env_id: self._timestep(timestep, player) for env_id, timestep in steps})
@@ -89,17 +89,17 @@ def as_policies(policy: "Mode | Sequence[Mode]") -> list[Mode]:
 
 
 def records(policy: Mode) -> bool:
-    """Return whether the steps of a policy are recorded: ``collect_data``, which a scripted opponent has False."""
+    """Return whether the steps of a policy are recorded, by its ``collect_data``; False for a scripted opponent."""
     return bool(getattr(policy, "collect_data", True))
 
 
 def first_recorded(policies: Sequence[Mode]) -> Mode:
-    """Return the policy whose settings hold for a battle: the first one that is recorded."""
+    """Return the policy whose settings apply to a battle: the first recorded one."""
     return next(filter(records, policies), policies[0])
 
 
 def collect_setting(policy: Mode, name: str) -> Any:
-    """Return a key of ``policy.collect``; ``None`` without it."""
+    """Return a key of ``policy.collect``; ``None`` if missing."""
     return attribute_of(policy, "cfg", {}).get("collect", {}).get(name)
 
 
@@ -112,10 +112,10 @@ def select(mapping: ByEnv, env_ids: set[int]) -> ByEnv:
 
 
 def episode_return(info: object, env_id: int) -> Return:
-    """``info['eval_episode_return']`` of a finished episode.
+    """Return ``info['eval_episode_return']`` of a finished episode.
 
     Raises:
-        KeyError: the env did not report it.
+        KeyError: The env did not report it.
     """
     if not isinstance(info, Mapping) or "eval_episode_return" not in info:
         raise KeyError(
@@ -127,7 +127,7 @@ def episode_return(info: object, env_id: int) -> Return:
 
 
 def scalar(value: Return) -> float:
-    """Return a Python number out of a number, an array or a tensor with one element."""
+    """Convert a number, or an array or tensor with one element, to a Python number."""
     return float(value.item() if isinstance(value, (np.ndarray, torch.Tensor)) else value)  # type: ignore[arg-type]
 
 

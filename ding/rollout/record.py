@@ -1,5 +1,4 @@
-"""The record of a rollout: what is kept of the steps. They grow into trajectory segments, which become training
-samples, and the episodes that they belong to are counted.
+"""Records of a rollout: trajectory segments, training samples and episode statistics.
 
 =================  ==================================================================================================
 term               meaning
@@ -7,11 +6,11 @@ term               meaning
 env step           one step of one environment whose timestep was not abnormal
 segment            consecutive steps of one environment; ends with its episode, or when it is long enough; then the
                    next one may begin with its last steps, so that sequences overlap
-train sample       what ``get_train_sample`` makes of a segment; it belongs to the episode of the segment
-episode            ends with ``done``; one that ends with an abnormal step is dropped, its steps stay counted
-duration           seconds spent on the steps of finished episodes, each vector step shared out among its environments
-total              over all ranks of a distributed run, as of the last :meth:`EpisodeRecord.sync`
-=================  ==================================================================================================
+train sample one result of ``get_train_sample`` for a segment; it belongs to the episode of the segment episode
+ends with ``done``; one that ends with an abnormal step is dropped, its steps stay counted duration           seconds
+spent on the steps of finished episodes, each vector step shared out among its environments total              over all
+ranks of a distributed run, as of the last :meth:`EpisodeRecord.sync` =================
+==================================================================================================
 """
 
 import copy
@@ -31,7 +30,7 @@ from ding.utils.nested import plain_tree
 
 INF = float("inf")
 
-# The only field of a store whose rows are the transition dicts of a policy that does not work on columns.
+# The only field of a store whose rows are transition dicts of a policy that does not use columns.
 _ROW = "transition"
 _NO_SEGMENTS = np.zeros(0, dtype=np.int64)
 
@@ -48,8 +47,8 @@ Episode: TypeAlias = dict[str, Any]
 
 
 class Taken(NamedTuple):
-    """Training samples of S finished segments, one after the other, and per segment (int64 ``[S]``) their numbers of
-    samples, and of steps that no segment before had.
+    """Training samples of S finished segments, concatenated, and per segment (int64 ``[S]``) the numbers of samples and
+    of new steps.
     """
 
     samples: Samples
@@ -58,7 +57,7 @@ class Taken(NamedTuple):
 
 
 class Segments:
-    """The trajectory segments of one player: one that grows per environment, and the finished ones that wait.
+    """The trajectory segments of one player: one growing segment per environment, and finished ones.
 
     With a batched ``process_transition`` the steps are columns. Without, the policy is called once per environment and
     step, and a segment is a list of transition dicts. Segments finish one by one, as the episodes of their
@@ -66,10 +65,10 @@ class Segments:
 
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
-        policy: whose steps these are.
-        length: steps after which a segment ends, or with its episode; ``None``: it ends when it is taken only.
-        copies: transitions are deep copies, so that a policy or env may change in place what it gave; the observations
-            are copies already, and ``next_obs`` of a row form transition stays an object of its own.
+        policy: Policy that produced the steps.
+        length: Maximum number of steps of a segment, which also ends with its episode; ``None``: it ends only when
+            taken. copies: Whether transitions are deep copies, so that a policy or env may modify its outputs in place;
+            the observations are copies already, and ``next_obs`` of a row form transition stays an object of its own.
     """
 
     def __init__(self, env_num: int, policy: CollectMode, length: float | None = INF, copies: bool = False) -> None:
@@ -84,15 +83,15 @@ class Segments:
         self._in_columns = is_batched(policy.process_transition)
         self._batched_samples = self._in_columns and is_batched(getattr(policy, "get_train_sample", None))
         sequence_len = int(attribute_of(policy, "unroll_len") or 1) if self._batched_samples else 1
-        # With how many of its last steps the next segment begins, where its episode goes on.
+        # Number of its last steps with which the next segment of the episode begins.
         self._overlap = int(attribute_of(policy, "sequence_overlap", 0)) if sequence_len > 1 else 0
         self._store = TrajectoryStore(env_num, self._in_columns, sequence_len)
-        # The most samples that a sequence (a step, where samples are single steps) has given so far, if more than one.
+        # Largest number of samples per sequence (or per step) so far, if above one.
         self._samples_per_sequence = 1.0
         self.length = length
 
     def take_over(self, previous: "Segments") -> bool:
-        """Go on with the segments that another policy began, where both work on columns or neither does."""
+        """Continue the segments of another policy, if both work on columns or neither does."""
         fits = previous._in_columns == self._in_columns and previous._env_num == self._env_num
         if fits:
             self._store = previous._store
@@ -100,31 +99,31 @@ class Segments:
 
     @property
     def samples_waiting(self) -> float:
-        """The number of samples that :meth:`take_samples` would return; where that is not known yet, no less."""
+        """Number of samples that :meth:`take_samples` would return; an upper bound if not yet known."""
         sequences = self._store.finished_sequences
-        # What is made segment by segment is made as soon as there is one.
+        # Samples built segment by segment are built immediately.
         return sequences * self._samples_per_sequence if self._batched_samples or not sequences else INF
 
     def record(self, step: VectorStep, extra: dict[str, Any]) -> np.ndarray:
-        """Add a vector step, and finish the segments that end with it: by their length, or with their episode.
+        """Add a vector step, and finish the segments that reach their length or the end of their episode.
 
         Args:
             step: the step of N environments.
-            extra: fields that every transition gets; a list or array has one value per environment id.
+            extra: Fields added to every transition; a list or array has one value per environment id.
 
         Returns:
             The ids of the environments whose segments ended (int64 ``[S]``); they wait for :meth:`take_samples` or
             :meth:`take_segments`, in this order.
 
         Raises:
-            SchemaError: a batched ``process_transition`` returns something else than a dict of columns.
+            SchemaError: A batched ``process_transition`` does not return a dict of columns.
         """
         env_ids, done = step.timesteps.env_ids, step.timesteps.done
         store = self._store
         store.append(env_ids, self._columns(step, extra) if self._in_columns else self._rows(step, extra))
         if self.length is None:
             return _NO_SEGMENTS
-        # More than the length, where a policy with longer segments began them.
+        # May exceed the length after taking over from a policy with longer segments.
         ended = done | (store.counts[env_ids] >= self.length)
         if not np.count_nonzero(ended):
             return _NO_SEGMENTS
@@ -133,7 +132,7 @@ class Segments:
         return env_ids
 
     def take_all(self) -> Taken:
-        """Take all steps out as they are, environment by environment, with the numbers of each."""
+        """Take all steps out unprocessed, environment by environment, with the number of steps of each."""
         counts = self._store.counts.copy()
         self._store.finish(np.arange(self._env_num))
         batch = self._store.take_finished()
@@ -142,7 +141,7 @@ class Segments:
         return Taken(to_tensor_transitions(batch.columns[_ROW], shallow_copy_next_obs=False), counts, counts)
 
     def cut(self, num_steps: float) -> np.ndarray:
-        """Once there are ``num_steps`` steps, finish the segments that grow; returns as :meth:`record`."""
+        """Finish the growing segments once there are ``num_steps`` steps; returns like :meth:`record`."""
         store = self._store
         if store.finished_steps + np.add.reduce(store.counts) < num_steps:
             return _NO_SEGMENTS
@@ -168,11 +167,11 @@ class Segments:
         return Taken(list(itertools.chain.from_iterable(made)), np.array([len(part) for part in made]), steps)
 
     def take_segments(self) -> list[Samples]:
-        """Take the finished segments out as they are: each a list of transitions, or a ``TransitionBatch``."""
+        """Take the finished segments out unprocessed: each a list of transitions, or a ``TransitionBatch``."""
         return self._split(self._store.take_finished(), as_rows=False)
 
     def clear(self, env_ids: "np.ndarray | None" = None) -> None:
-        """Forget the growing segments of these environments (``None``: everything)."""
+        """Drop the growing segments of these environments (``None``: everything)."""
         self._store.clear(env_ids)
 
     def state_dict(self) -> StateDict:
@@ -180,7 +179,7 @@ class Segments:
         return {"samples_per_sequence": self._samples_per_sequence, **self._store.state_dict()}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Go on with the segments of a :meth:`state_dict`."""
+        """Restore the segments of a :meth:`state_dict`."""
         self._samples_per_sequence = state_dict["samples_per_sequence"]
         self._store.load_state_dict(state_dict)
 
@@ -231,13 +230,13 @@ class EpisodeRecord:
 
     Attributes:
         envstep, episode_count, train_sample_count: totals, see above.
-        dropped_count: total number of episodes that broke, of this process.
+        dropped_count: Number of broken episodes of this process.
         duration_s: total duration of the finished episodes.
-        finished: the finished episodes that nobody has reported yet, in the order in which they ended.
-        numbers: int64 ``[env_num]``, episodes that each environment has ended or dropped.
+        finished: Finished episodes not reported yet, in the order in which they ended. numbers: int64 ``[env_num]``,
+            number of ended or dropped episodes of each environment.
         steps: int64 ``[env_num]``, steps of the running episodes.
         is_distributed: whether there are several ranks, whose totals :meth:`sync` sums.
-        running: the running episodes; they get their returns, steps and seconds when they end.
+        running: The running episodes; returns, steps and seconds are set when they end.
     """
 
     def __init__(self, env_num: int = 0) -> None:
@@ -247,21 +246,21 @@ class EpisodeRecord:
         self.begin(env_num)
 
     def zero_totals(self) -> None:
-        """Count from zero, and forget the finished episodes."""
+        """Reset the totals and drop the finished episodes."""
         self.envstep = self.episode_count = self.train_sample_count = self.dropped_count = 0
         self.duration_s = 0.0
         self.finished.clear()
         self._synced = self._totals()
 
     def begin(self, env_num: int) -> None:
-        """Forget the running episodes: there are new ones in each of ``env_num`` environments."""
+        """Drop the running episodes and begin new ones in ``env_num`` environments."""
         self.numbers = np.zeros(env_num, dtype=np.int64)
         self.steps = np.zeros(env_num, dtype=np.int64)
         self._seconds = np.zeros(env_num)
         self.running: list[Episode] = [{"train_sample": 0} for _ in range(env_num)]
 
     def step(self, env_ids: np.ndarray, seconds: float) -> None:
-        """Count a vector step of these environments (int64 ``[N]``), which took so long."""
+        """Count a vector step of these environments (int64 ``[N]``) and its duration."""
         count = len(env_ids)
         stepped = slice(None) if count == len(self.steps) else env_ids
         self.steps[stepped] += 1
@@ -276,7 +275,7 @@ class EpisodeRecord:
         self.train_sample_count += sum(counts)
 
     def end(self, env_id: int, returns: Mapping[str, float]) -> Episode:
-        """The running episode of an environment has ended with these returns; the next one begins."""
+        """End the running episode of an environment with these returns and begin the next one."""
         episode = self.running[env_id]
         episode.update(returns, time=float(self._seconds[env_id]), step=int(self.steps[env_id]))
         self.finished.append(episode)
@@ -286,7 +285,7 @@ class EpisodeRecord:
         return episode
 
     def drop(self, env_ids: Sequence[int]) -> None:
-        """Forget the running episodes of these environments; the next ones begin."""
+        """Drop the running episodes of these environments and begin the next ones."""
         for env_id in env_ids:
             self.numbers[env_id] += 1
             self.steps[env_id] = 0
@@ -294,11 +293,11 @@ class EpisodeRecord:
             self.running[env_id] = {"train_sample": 0}
 
     def set_envstep(self, value: int) -> None:
-        """Go on counting env steps from ``value``."""
+        """Set the env step counter to ``value``."""
         self.envstep = self._synced["total_envstep_count"] = value
 
     def sync(self) -> None:
-        """Make the totals those of all ranks: what each has counted since the last call is summed."""
+        """Sum the counts since the last call over all ranks into the totals."""
         for key, now in self._totals().items():
             before = self._synced[key]
             setattr(self, _TOTALS[key], before + type(before)(allreduce_data(now - before, "sum")))
@@ -308,9 +307,7 @@ class EpisodeRecord:
         return {key: getattr(self, name) for key, name in _TOTALS.items()}
 
     def state_dict(self) -> StateDict:
-        """Return the totals, and the finished episodes that wait to be reported. Running episodes are not part of
-        it.
-        """
+        """Return the totals and the finished episodes not reported yet. Running episodes are not included."""
         return {**self._totals(), "episode_info": [dict(episode) for episode in self.finished]}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -321,10 +318,10 @@ class EpisodeRecord:
         self.finished = [dict(episode) for episode in state_dict["episode_info"]]
 
     def summary(self, with_samples: bool) -> dict[str, float]:
-        """Sums, averages and rates of the finished episodes, and the totals.
+        """Return sums, averages and rates of the finished episodes, and the totals.
 
         Args:
-            with_samples: also of train samples, in place of times.
+            with_samples: Whether to report train samples instead of times.
         """
         episodes = self.finished
         count = len(episodes)
@@ -352,10 +349,10 @@ class EpisodeRecord:
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """``mean``, ``std``, ``max`` and ``min``."""
+    """Return ``mean``, ``std``, ``max`` and ``min``."""
     return {name: float(getattr(np, name)(values)) for name in ("mean", "std", "max", "min")}
 
 
 def ratio(value: float, count: float) -> float:
-    """``value / count``; 0 where nothing was counted."""
+    """Return ``value / count``, or 0 if the count is 0."""
     return value / count if count > 0 else 0.0

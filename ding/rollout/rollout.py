@@ -1,4 +1,4 @@
-"""A rollout: environments stepped with policies, each timestep beside what caused it, and what is kept of the steps."""
+"""Rollouts: environments stepped with policies, each timestep joined to the observation and output that caused it."""
 
 import copy
 import logging
@@ -29,20 +29,20 @@ _NO_IDS = np.zeros(0, dtype=np.int64)
 
 
 class Rollout:
-    """Steps environments with one policy, or with one per player, and keeps what comes of it.
+    """Step environments with one policy, or with one per player, and record the results.
 
-    An environment that reports ``info['abnormal']`` is restarted, and what had begun in it is dropped.
+    An environment that reports ``info['abnormal']`` is restarted, and its unfinished episode is dropped.
 
     Args:
         env: env manager (v1 interface), launched before the first step.
         policies: one collect or eval mode per player.
         lengths: per player the length of its segments, or its segments; ``None``: its steps are not recorded.
-        episodes: where episodes are counted.
-        game: how the environments are split among several players; ``None``: there is one.
-        transform: what the policies get of the observations, such as :func:`as_network_input`.
+        episodes: Record that counts the episodes.
+        game: Splits the environments among several players; ``None`` for one player.
+        transform: Conversion of observations for the policies, such as :func:`as_network_input`.
         copy_obs: keep copies of the observations.
         log: called with a line about each restart.
-        evaluates: leave the statistics of observations as they are.
+        evaluates: Whether to leave the statistics of observations unchanged.
 
     Attributes:
         stepper: the vector stepper.
@@ -74,11 +74,11 @@ class Rollout:
         self.finished: list[np.ndarray] = [_NO_IDS for _ in policies]
         self._game = game
         self._log = log
-        # Per player, of each segment that waits, the episode to which its samples belong.
+        # For each waiting segment of each player, the episode that its samples belong to.
         self._episodes_of: list[list[dict[str, Any]]] = [[] for _ in policies]
 
     def take_over(self, previous: "Rollout") -> None:
-        """Go on with the segments that other policies began in the same environments, player by player."""
+        """Continue the segments of other policies in the same environments, player by player."""
         if len(previous.segments) != len(self.segments):
             return
         self.stepper.take_over(previous.stepper)
@@ -92,21 +92,21 @@ class Rollout:
         extras: Sequence[dict[str, Any]],
         allowed: "set[int] | None" = None,
     ) -> list[tuple[int, Infos]]:
-        """Make one vector step and record it.
+        """Perform one vector step and record it.
 
         Args:
             policy_kwargs: per player the keyword arguments of the forward.
-            extras: per player the fields that every transition gets, see :meth:`Segments.record`.
-            allowed: ids of the environments to step (``None``: all that are ready).
+            extras: Per player the fields added to every transition, see :meth:`Segments.record`. allowed: Ids of the
+                environments to step (``None``: all ready ones).
 
         Returns:
-            For each episode that ended its env id and, per player, its last info.
+            For each episode that ended, its env id and its last info per player.
         """
         start_s = time.perf_counter()
         stepper, env = self.stepper, self.stepper.env
         obs = env.ready_obs if allowed is None else select(env.ready_obs, allowed)
         if not len(obs) and not stepper.is_waiting:
-            # All envs are at the end of the manager's `episode_num`, or are not reset by it.
+            # All envs have reached the manager's `episode_num`, or are not reset by it.
             env.reset(dict.fromkeys(range(env.env_num)))
             return []
         steps = self.record(stepper.join(env.step(stepper.act(obs, policy_kwargs))), extras, start_s)
@@ -117,10 +117,10 @@ class Rollout:
     def play(
         self, n_episode: int, policy_kwargs: Sequence[dict[str, Any]], extras: Sequence[dict[str, Any]]
     ) -> Iterator[list[tuple[int, Infos]]]:
-        """Begin and finish exactly ``n_episode`` episodes: environments that have no part in them are not stepped.
+        """Play exactly ``n_episode`` episodes from begin to end; environments without a share are not stepped.
 
         Yields:
-            What each :meth:`step` returns.
+            The result of each :meth:`step`.
         """
         admitted: set[int] = set()
         while n_episode or admitted:
@@ -133,9 +133,9 @@ class Rollout:
             yield ended
 
     def record(self, steps: list[VectorStep], extras: Sequence[dict[str, Any]], start_s: float) -> list[VectorStep]:
-        """Record the vector step of each player, which began at ``start_s``; returns it without abnormal timesteps.
+        """Record the vector step of each player, started at ``start_s``; return it without abnormal timesteps.
 
-        Nothing is left of a step that is all abnormal, or of an asynchronous manager that did not answer yet.
+        The result is empty if all timesteps are abnormal, or if an asynchronous manager has not answered yet.
         """
         if any(step.timesteps.infos for step in steps):
             steps, abnormal = drop_abnormal(steps)
@@ -152,7 +152,7 @@ class Rollout:
         return steps
 
     def end_episodes(self, steps: list[VectorStep]) -> list[tuple[int, Infos]]:
-        """Count the episodes that ended with a recorded step, and reset what the policies remember of them."""
+        """Count the episodes that ended with a recorded step, and reset the policies' memory of them."""
         timesteps = steps[0].timesteps
         positions = np.flatnonzero(timesteps.done)
         ended = []
@@ -170,7 +170,7 @@ class Rollout:
         return ended
 
     def cut_segments(self, num_steps: float, player: int = 0) -> None:
-        """Once a player's segments have ``num_steps`` steps, finish those that grow; the episodes go on in new ones."""
+        """Finish a player's growing segments once they have ``num_steps`` steps; episodes continue in new ones."""
         segments = self.segments[player]
         assert segments is not None
         ended = self.finished[player] = segments.cut(num_steps)
@@ -193,7 +193,7 @@ class Rollout:
         return segments.take_segments()
 
     def restart(self, env_ids: np.ndarray) -> None:
-        """Reset these environments, whose episodes broke; what had begun in them is dropped."""
+        """Reset these environments, whose episodes broke; their segments and running episodes are dropped."""
         self.stepper.restart(env_ids.tolist())
         self.episodes.drop(env_ids.tolist())
         self.episodes.dropped_count += len(env_ids)
@@ -203,12 +203,12 @@ class Rollout:
         self._log(f"envs {env_ids.tolist()} returned an abnormal step and were reset; what had begun is dropped")
 
     def forget(self) -> None:
-        """Forget everything that has begun: segments, running episodes, and what environments were sent."""
+        """Drop everything in progress: segments, running episodes, and sent actions."""
         self.stepper.forget()
         self.forget_segments()
 
     def forget_segments(self) -> None:
-        """Forget all segments and running episodes; the environments go on."""
+        """Drop all segments and running episodes; the environments continue."""
         self.episodes.begin(len(self.episodes.steps))
         self._episodes_of = [[] for _ in self._episodes_of]
         for segments in self.segments:
@@ -217,7 +217,7 @@ class Rollout:
 
 
 class Sent(NamedTuple):
-    """What the players saw and gave in one call of :meth:`VectorStepper.act`."""
+    """Observations and outputs of the players in one call of :meth:`VectorStepper.act`."""
 
     obs: list[ByEnv]
     outputs: list[ByEnv]
@@ -227,24 +227,23 @@ _NOTHING = Sent([], [])
 
 
 class VectorStepper:
-    """Steps an env manager with one policy, or with one per player of a game::
+    """Step an env manager with one policy, or with one per player of a game::
 
         steps = stepper.join(env.step(stepper.act(env.ready_obs, [{}])))
 
-    Environments of an asynchronous manager answer when they are ready, so that a timestep may belong to the
-    observation of an earlier call; what was sent to an environment is remembered until its timestep arrives.
+    Environments of an asynchronous manager answer when they are ready, so that a timestep may belong to the observation
+    of an earlier call; sent actions are kept until their timesteps arrive.
 
     Args:
         env: env manager.
         policies: collect or eval modes, one per player.
-        game: how the environments are split among several players; ``None``: there is one, which sees everything.
-        transform: what the policies get of the observations, such as :func:`as_network_input`; what is joined to the
-            timesteps stays as the manager gave it.
-        copy_obs: keep copies of the observations (for managers that write into arrays which they handed out).
-        evaluates: leave the statistics of observations as they are.
+        game: Splits the environments among several players; ``None`` for one player. transform: Conversion of
+            observations for the policies, such as :func:`as_network_input`; timesteps are joined to the unconverted
+            observations. copy_obs: Whether to copy observations (for managers that reuse their arrays). evaluates:
+            Whether to leave the statistics of observations unchanged.
 
     Attributes:
-        sent: what the players saw and gave in the last call of :meth:`act`, until :meth:`join` needs it.
+        sent: Observations and outputs of the last call of :meth:`act`, kept for :meth:`join`.
     """
 
     def __init__(
@@ -269,11 +268,11 @@ class VectorStepper:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an environment has not answered to an action yet."""
+        """Whether an environment has not answered an action yet."""
         return bool(self._pending)
 
     def act(self, obs: ByEnv, policy_kwargs: Sequence[dict[str, Any]]) -> ByEnv:
-        """Return actions by env id for the observations ``obs``; both are remembered for :meth:`join`.
+        """Return actions by env id for the observations ``obs``; both are kept for :meth:`join`.
 
         Args:
             obs: observations of N environments by env id.
@@ -297,7 +296,7 @@ class VectorStepper:
                 missing = sorted(set(view) - set(output))
                 raise ValueError(f"policy.forward gave no output for the envs {missing}; it must answer for each")
             outputs.append(output)
-        # What becomes a transition is what the environment gave, so that obs and next_obs are of one dtype.
+        # Transitions hold the observation returned by the environment, so that obs and next_obs have the same dtype.
         self.sent = Sent(seen, outputs)
         if self._game is not None:
             return self._game.actions(outputs)
@@ -313,9 +312,9 @@ class VectorStepper:
         return batch if isinstance(obs, EnvBatch) else batch.to_dict()
 
     def join(self, timesteps: Mapping[int, BaseEnvTimestep]) -> list[VectorStep]:
-        """Return per player the timesteps that ``env.step`` gave, beside what the environments were sent.
+        """Return per player the timesteps of ``env.step``, joined to the observations and actions that caused them.
 
-        Without any timestep the list is empty.
+        The list is empty if there are no timesteps.
         """
         if not len(timesteps):
             self._wait_for(self.sent)
@@ -347,7 +346,7 @@ class VectorStepper:
         self.sent = _NOTHING
 
     def restart(self, env_ids: Sequence[int]) -> None:
-        """Reset these environments, whose episodes broke, and what the policies remember of them."""
+        """Reset these environments, whose episodes broke, and the policies' memory of them."""
         for env_id in env_ids:
             self.env.reset({env_id: None})
             self._pending.pop(env_id, None)
@@ -355,19 +354,19 @@ class VectorStepper:
             policy.reset(list(env_ids))
 
     def take_over(self, previous: "VectorStepper") -> None:
-        """Wait for the answers to what another stepper sent to the same environments."""
+        """Wait for the answers to actions that another stepper sent to the same environments."""
         self._pending = previous._pending
 
     def forget(self) -> None:
-        """Forget what was sent to the environments."""
+        """Drop the sent actions."""
         self._pending = {}
 
 
 def drop_abnormal(steps: list[VectorStep]) -> tuple[list[VectorStep], np.ndarray]:
-    """Leave out the environments whose info says ``abnormal`` to any player.
+    """Drop the environments whose info reports ``abnormal`` to any player.
 
     Returns:
-        The rest, and the ids of those environments (int64 ``[M]``).
+        The remaining timesteps, and the ids of the dropped environments (int64 ``[M]``).
     """
     abnormal = {
         position for step in steps for position, info in step.timesteps.infos.items() if info.get("abnormal", False)
@@ -380,13 +379,13 @@ def drop_abnormal(steps: list[VectorStep]) -> tuple[list[VectorStep], np.ndarray
 
 
 def statistics_of(policy: "LearnMode | CollectMode | EvalMode") -> Normalization | None:
-    """Return the statistics of observations and rewards that belong to a policy; ``None`` for one that keeps none."""
+    """Return the statistics of observations and rewards that a policy keeps, or ``None``."""
     found = attribute_of(policy, "normalization", getattr(policy, "normalization", None))
     return found if isinstance(found, Normalization) else None
 
 
 def _use_statistics(env: NormalizedEnvManager, policies: "Sequence[CollectMode | EvalMode]", evaluates: bool) -> None:
-    """Have an env manager normalise by the statistics of the first policy that keeps some."""
+    """Set an env manager to normalise by the statistics of the first policy that keeps some."""
     found = next(filter(None, map(statistics_of, policies)), None)
     if found is None:
         logger.warning("the policy keeps no statistics: those of obs_norm and reward_norm are in no checkpoint")
@@ -395,14 +394,14 @@ def _use_statistics(env: NormalizedEnvManager, policies: "Sequence[CollectMode |
 
 
 def v1_interface(env: EnvManager) -> EnvManager:
-    """``env`` itself, or, of a manager of the v2 interface (``base_v2``, ``subprocess_v2``), its view of the v1 one.
+    """Return ``env``, or the v1 view of a manager with the v2 interface (``base_v2``, ``subprocess_v2``).
 
-    Of a manager whose envs normalise, the view in which the run does it. Called before the manager is launched.
+    For a manager whose envs normalise, return a view in which the run normalises instead. Call it before the launch.
 
-    The class decides and not the manager, which hands on attributes of its envs.
+    Decided by the class, because a manager delegates attributes to its envs.
 
     Raises:
-        TypeError: this is no env manager.
+        TypeError: The object is not an env manager.
     """
     if not hasattr(env, "launch"):
         raise TypeError(f"expected an env manager (see ding.envs.create_env_manager), found {type(env).__name__}")
@@ -414,7 +413,7 @@ def v1_interface(env: EnvManager) -> EnvManager:
 
 
 def as_network_input(obs: ByEnv) -> ByEnv:
-    """Return the observations as :func:`~ding.torch_utils.network_input` makes them."""
+    """Convert observations with :func:`~ding.torch_utils.network_input`."""
     if isinstance(obs, EnvBatch):
         return EnvBatch.unchecked(obs.env_ids, network_input(obs.columns))
     inputs: ByEnv = network_input(obs)
@@ -422,7 +421,7 @@ def as_network_input(obs: ByEnv) -> ByEnv:
 
 
 def as_float_tensors(obs: ByEnv) -> ByEnv:
-    """Return the observations as float32 tensors."""
+    """Convert observations to float32 tensors."""
     if isinstance(obs, EnvBatch):
         return EnvBatch.unchecked(obs.env_ids, to_tensor(obs.columns, dtype=torch.float32))
     inputs: ByEnv = to_tensor(obs, dtype=torch.float32)
@@ -430,7 +429,7 @@ def as_float_tensors(obs: ByEnv) -> ByEnv:
 
 
 def _gather(env_ids: np.ndarray, sources: Sequence[ByEnv]) -> ByEnv:
-    """Row ``env_ids[i]`` of ``sources[i]``, for each i."""
+    """Return row ``env_ids[i]`` of ``sources[i]`` for each i."""
     batches = [source for source in sources if isinstance(source, EnvBatch)]
     if len(batches) < len(sources):
         return {env_id: source[env_id] for env_id, source in zip(env_ids.tolist(), sources)}

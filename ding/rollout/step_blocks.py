@@ -1,4 +1,4 @@
-"""Large arrays of many steps, in one piece from the start."""
+"""Contiguous memory for large arrays of many steps."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,32 +9,32 @@ from ding.data.columns import Columns
 from ding.data.spare_memory import SpareMemory
 from ding.utils.nested import iter_leaves
 
-# From this size on, the array of one step is copied as it comes.
+# From this size on, the array of a step is copied when it arrives.
 _LARGE_STEP_BYTES = 2**16
-# The most memory that is kept for the next blocks.
+# Maximum memory kept for the next blocks.
 _SPARE_BYTES = 2**30
 
 
 class StepBlocks:
-    """Blocks of memory to which the large arrays of steps, such as frames, are written as they come.
+    """Blocks of memory to which the large arrays of steps, such as frames, are written on arrival.
 
-    A step is in the cache of the processor then, and is not when many are joined later; and its own memory, which the
-    env made, is free for the next step. The memory of blocks is used again once their samples are gone. (With eight
-    environments of Pong, to join fresh arrays later takes a tenth of the time.)
+    On arrival, a step is still in the processor cache, and its own memory becomes free for the next step. The memory of
+    blocks is reused once their samples are gone. (With eight environments of Pong, to join fresh arrays later takes a
+    tenth of the time.)
 
     Attributes:
-        expected_rows: for how many rows blocks are made, 0 before large arrays were joined: the most rows so far. What
-            is never written of a block takes no memory.
+        expected_rows: Number of rows of a block: the largest number so far, 0 before large arrays were joined.
+            Unwritten parts of a block take no memory.
     """
 
     def __init__(self) -> None:
         self.expected_rows = 0
-        # By path of the column: the block, and how many of its rows are written.
+        # By column path: the block, and its number of written rows.
         self._blocks: dict[str, tuple[np.ndarray, int]] = {}
         self._memory = SpareMemory(_SPARE_BYTES)
 
     def placed(self, path: str, columns: Any) -> object:
-        """Return a column of a step; a large array as the next rows of its block."""
+        """Return a column of a step; a large array is copied to the next rows of its block."""
         if not _is_large(columns):
             return columns
         num_rows = len(columns)
@@ -49,11 +49,10 @@ class StepBlocks:
         return rows
 
     def close(self, steps: Sequence[dict[str, Columns]] = (), num_rows: int = 0) -> dict[str, np.ndarray]:
-        """Begin new blocks with the next step; returns by path what was written to the last ones.
+        """Start new blocks with the next step; return the contents of the previous ones by path.
 
         Args:
-            steps: those that are joined now.
-            num_rows: their rows together.
+            steps: Steps joined now. num_rows: Their total number of rows.
         """
         written = {path: block[:end] for path, (block, end) in self._blocks.items()}
         self._blocks = {}

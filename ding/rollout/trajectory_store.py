@@ -1,4 +1,4 @@
-"""The steps of many environments at once, which grow into trajectory segments and leave as columns."""
+"""The steps of many environments, which grow into trajectory segments and are returned as columns."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,10 @@ _Rows: TypeAlias = tuple[dict[str, Columns], np.ndarray]
 class TrajectoryStore:
     """One growing trajectory segment per environment, and the finished ones until they are taken.
 
-    The vector steps are kept as they came, but for large arrays, see :class:`StepBlocks`, and joined when segments are
-    taken, which is best done with many at a time. Each row carries the number of its segment, so that any set of
-    segments is picked with one sort. So a row is copied twice at most, and a single step whose segments all end with it
-    leaves as it came. A segment may begin with the last rows of the one before it; these are copied when one of the two
-    is taken.
+    Vector steps are kept unchanged, except for large arrays (see :class:`StepBlocks`), and joined when segments are
+    taken, preferably many at a time. Each row carries the number of its segment, so any set of segments is selected
+    with one sort. A row is therefore copied at most twice, and a single step whose segments all end with it is not
+    copied. A segment may begin with the last rows of the one before it; these are copied when one of the two is taken.
 
     Args:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
@@ -34,10 +33,10 @@ class TrajectoryStore:
         sequence_len: steps of the sequences that segments will be cut into.
 
     Attributes:
-        counts: int64 ``[env_num]``, steps of the growing segment of each environment. Do not write.
+        counts: int64 ``[env_num]``, steps of the growing segment of each environment. Read-only.
         finished_steps: steps of the segments that :meth:`take_finished` would return.
-        finished_sequences: the sequences that they will be cut into, of which the last of each segment may be shorter.
-        new_steps: int64 ``[S]``, of the segments that were taken last, the steps that no segment before had.
+        finished_sequences: Number of sequences they will be cut into; the last one of each segment may be shorter.
+            new_steps: int64 ``[S]``, number of new steps in each of the segments taken last.
     """
 
     def __init__(self, env_num: int, rows_as_tensors: bool = False, sequence_len: int = 1) -> None:
@@ -46,8 +45,9 @@ class TrajectoryStore:
         self._env_num = env_num
         self._rows_as_tensors = rows_as_tensors
         self._sequence_len = sequence_len
-        # The steps since the last time that segments were taken, and what was joined of those before; beside each the
-        # numbers of the segments of its rows, -1 for rows that were taken or dropped.
+        # The steps since segments were last taken, and the joined earlier ones; next to each, the segment numbers of
+        # its rows,
+        # -1 for rows taken or dropped.
         self._steps: list[_Rows] = []
         self._chunks: list[_Rows] = []
         self._blocks = StepBlocks()
@@ -55,10 +55,10 @@ class TrajectoryStore:
         self._finished: list[np.ndarray] = []
         self._growing = np.arange(env_num, dtype=np.int64)
         self._next = env_num
-        # Number of a segment -> how many rows it shares with the one before; and, until its rows are copied, that one.
+        # Segment number -> number of rows shared with the previous one, and, until they are copied, that segment.
         self._shared: dict[int, int] = {}
         self._before: dict[int, int] = {}
-        # The fields of the steps of a loaded state, until the first step after it has come.
+        # Fields of the steps of a loaded state, until the first step afterwards.
         self._loaded: set[str] = set()
         self.counts = np.zeros(env_num, dtype=np.int64)
         self.finished_steps = self.finished_sequences = 0

@@ -1,4 +1,4 @@
-"""The data plane: transitions and per-environment values as columns that look like lists and dicts.
+"""Transitions and per-environment values, stored as columns that behave like lists and dicts.
 
 Exceptions::
 
@@ -7,7 +7,7 @@ Exceptions::
     ├── SafeFileError (ValueError)  files that are broken or foreign, see ding.data.safe_file
     └── SampleError (ValueError)    what a buffer cannot give, see ding.data.buffer
 
-The buffers and the names of torch and ``ding.utils.data`` are imported when they are first asked for.
+The buffers and the names of torch and ``ding.utils.data`` are imported on first use.
 """
 
 from ding.utils.exports import lazy_exports, register_lazily

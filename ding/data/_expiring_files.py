@@ -1,4 +1,4 @@
-"""Files that are of use for a short time only."""
+"""Files with a limited lifetime."""
 
 import os
 import threading
@@ -10,14 +10,13 @@ from ding.utils.file_helper import remove_file
 
 
 class ExpiringFiles:
-    """Names new files in a folder, and removes each when its time is over.
+    """Name new files in a folder, and remove each when it expires.
 
-    Concurrency: :meth:`new_path` and :meth:`written` may be called from several threads. One daemon thread removes; it
-    begins with the first file.
+    Concurrency: :meth:`new_path` and :meth:`written` may be called from several threads. One daemon thread removes
+        files; it starts with the first file.
 
     Args:
-        folder: made with the first file when it is not there.
-        ttl_s: seconds from the moment a file is written.
+        folder: Folder, created with the first file if missing. ttl_s: Lifetime in seconds, counted from the write.
     """
 
     def __init__(self, folder: str, ttl_s: float) -> None:
@@ -28,12 +27,12 @@ class ExpiringFiles:
         self._remover: threading.Thread | None = None
 
     def new_path(self, prefix: str, suffix: str) -> str:
-        """Return a path that no other process uses, in a folder that is there."""
+        """Return a path used by no other process, in an existing folder."""
         os.makedirs(self._folder or ".", exist_ok=True)
         return os.path.join(self._folder, f"{prefix}{uuid.uuid4().hex}{suffix}")
 
     def written(self, path: str) -> None:
-        """The time of this file begins now."""
+        """Start the lifetime of this file."""
         with self._changed:
             self._due.append((time.monotonic() + self._ttl_s, path))
             if self._remover is None:
@@ -42,7 +41,7 @@ class ExpiringFiles:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Remove the files that are left, and end the thread."""
+        """Remove the remaining files and end the thread."""
         with self._changed:
             left, remover = [path for _, path in self._due], self._remover
             self._due.clear()

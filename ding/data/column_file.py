@@ -1,8 +1,7 @@
-"""Data sets in columnar files that stay on the disk, so that they may be larger than memory.
+"""Data sets in columnar files that stay on disk, and so may be larger than memory.
 
-A file is one of :mod:`ding.data.safe_file`; it holds one array per field. A data set is one file, or a folder of files,
-which are read one after the other in the order of their names: one that is recorded bit by bit gets a file for each
-part.
+A file is one of :mod:`ding.data.safe_file`; it holds one array per field. A data set is one file, or a folder of files
+read in the order of their names; recording in parts adds one file per part.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ _KIND = "ding.dataset"
 
 
 def columns_save(exp_data: Sequence[Any] | Mapping[str, Any] | ColumnDataset, expert_data_path: str) -> None:
-    """Write transitions to a file that `ColumnFileDataset` reads. Its folder is made.
+    """Write transitions to a file for `ColumnFileDataset`. The folder is created if missing.
 
     Args:
         exp_data: N transitions as a list of dicts or a ``TransitionBatch``; or their columns ``{field: array [N,
-            ...]}``, which are read a part at a time where they lie in mapped files; or a data set of columns.
-        expert_data_path: the file, or the next file of a folder.
+            ...]}``, which are read a part at a time if memory-mapped; or a data set of columns. expert_data_path: Path
+            of the file, or a folder, which gets the next file.
 
     Raises:
-        DatasetFieldError: a field is no array of numbers, or fields have different lengths.
+        DatasetFieldError: A field is not a numeric array, or fields have different lengths.
     """
     if isinstance(exp_data, ColumnDataset):
         tree = exp_data.rows_at(slice(None))
@@ -54,7 +53,7 @@ def columns_save(exp_data: Sequence[Any] | Mapping[str, Any] | ColumnDataset, ex
 
 
 class _JoinedColumn:
-    """The arrays of several files, one after the other; see :class:`ding.utils.data._dataset_files.Column`."""
+    """The concatenated arrays of several files; see :class:`ding.utils.data._dataset_files.Column`."""
 
     def __init__(self, parts: Sequence[np.ndarray]) -> None:
         self._parts = parts
@@ -86,9 +85,9 @@ class _JoinedColumn:
 
 @DATASET_REGISTRY.register("columns")
 class ColumnFileDataset(ColumnDataset):
-    """Transitions in columnar files that stay on the disk; only the rows of a batch come into memory.
+    """Transitions in columnar files that stay on disk; only the rows of a batch are loaded into memory.
 
-    The hash of each file is checked when it is opened, and its floats are looked through for NaN.
+    Opening a file checks its hash and searches its floats for NaN.
 
     Args:
         cfg: config with ``policy.collect.data_path`` (a file of `columns_save`, or a folder of such files), and
@@ -120,7 +119,7 @@ def _files(path: str) -> list[str]:
         if not os.path.isfile(path):
             raise FileNotFoundError(f"there is no data file {path}")
         return [path]
-    # What a writer has not finished has another name.
+    # Unfinished files have another name.
     files = sorted(entry.path for entry in os.scandir(path) if entry.is_file() and not entry.name.endswith(".tmp"))
     if not files:
         raise FileNotFoundError(f"there is no data file in the folder {path}")

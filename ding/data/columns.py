@@ -1,7 +1,7 @@
-"""Columns: the arrays behind a batch, and the few operations that everything else is made of.
+"""Columns: the arrays behind a batch, and the basic operations on them.
 
-A column is a ``torch.Tensor``, a ``numpy.ndarray`` or a ``list`` whose first axis is the row, or a ``dict`` of
-columns. The type of a leaf decides what one row of it is:
+A column is a ``torch.Tensor``, a ``numpy.ndarray`` or a ``list`` whose first axis is the row, or a ``dict`` of columns.
+The type of a leaf determines the type of its rows:
 
 =====================================  ===========================================================
 leaf                                   a row of it
@@ -24,7 +24,7 @@ from ding.utils.nested import Tree, is_ignored_key, iter_leaves
 Leaf: TypeAlias = torch.Tensor | np.ndarray | list[Any]
 Columns: TypeAlias = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
 
-# Stacked, the one would lose its mask and the other an axis.
+# Stacking would lose the mask of one and an axis of the other.
 _NO_PLAIN_ARRAYS = (np.ma.MaskedArray, np.matrix)
 
 
@@ -33,14 +33,14 @@ class DataError(Exception):
 
 
 class SchemaError(DataError, ValueError):
-    """Rows or columns that do not fit together; the message names the field."""
+    """Rows or columns do not match; the message names the field."""
 
 
 def num_rows(columns: Columns) -> int:
-    """Number of rows of the first leaf.
+    """Return the number of rows of the first leaf.
 
     Raises:
-        SchemaError: there is no leaf, or a leaf has no row axis.
+        SchemaError: There is no leaf, or a leaf has no row axis.
     """
     while isinstance(columns, dict):
         if not columns:
@@ -66,7 +66,7 @@ def check_rows(columns: Columns, expected: int) -> None:
 
 
 def row_list(columns: Columns, length: int) -> list[Any]:
-    """Return all rows: dicts for a dict of columns, else what the leaf type says."""
+    """Return all rows: dicts for a dict of columns, else according to the leaf type."""
     if isinstance(columns, dict):
         if not columns:
             return [{} for _ in range(length)]
@@ -81,7 +81,7 @@ def row_list(columns: Columns, length: int) -> list[Any]:
 
 
 def row_at(columns: Columns, position: int) -> Tree:
-    """One row; see :func:`row_list`."""
+    """Return one row; see :func:`row_list`."""
     if isinstance(columns, dict):
         return {key: row_at(value, position) for key, value in columns.items()}
     if isinstance(columns, np.ndarray) and columns.ndim == 1:
@@ -94,13 +94,12 @@ def concat(parts: Sequence[Any], path: str = "", whole: Mapping[str, np.ndarray]
 
     Args:
         parts: columns, at least one.
-        path: where they are, for messages.
-        whole: by path, views of arrays to which parts were written one after the other; where these are all of them,
-            the view is returned in place of a copy.
+        path: Position of the columns, for messages. whole: By path, views of arrays to which parts were written
+            consecutively; if a view covers all parts, it is returned instead of a copy.
 
     Raises:
-        SchemaError: the parts differ in fields, leaf types, dtypes or row shapes; the message names the first field
-            that does.
+        SchemaError: the parts differ in fields, leaf types, dtypes or row shapes; the message names the first such
+            field.
     """
     first = parts[0]
     name = path or "<value>"
@@ -130,7 +129,7 @@ def concat(parts: Sequence[Any], path: str = "", whole: Mapping[str, np.ndarray]
 
 
 def describe_leaf(leaf: object) -> str:
-    """Short text for messages: kind, dtype and row shape."""
+    """Return a short description for messages: kind, dtype and row shape."""
     if isinstance(leaf, torch.Tensor):
         return f"tensor {str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape[1:])}"
     if isinstance(leaf, np.ndarray):
@@ -141,9 +140,9 @@ def describe_leaf(leaf: object) -> str:
 def stack_rows(rows: Sequence[Any], path: str = "") -> Columns:
     """Columnise row values; the inverse of :func:`row_list`.
 
-    Dicts become a dict of columns, tensors a tensor, arrays an array, Python and numpy scalars a 1-D array. What has
-    no array form (``None``, strings, lists, tuples, empty dicts, masked arrays, a mix of kinds) becomes a ``list``
-    column, and so do the values of keys that begin with ``collate_ignore``.
+    Dicts become a dict of columns, tensors a tensor, arrays an array, Python and numpy scalars a 1-D array. Values
+    without an array form (``None``, strings, lists, tuples, empty dicts, masked arrays, mixed kinds) become a ``list``
+    column, as do the values of keys that begin with ``collate_ignore``.
 
     Raises:
         SchemaError: the rows have different fields, or arrays of different shape or dtype; the message names field and
@@ -162,7 +161,7 @@ def stack_rows(rows: Sequence[Any], path: str = "") -> Columns:
         if not plain or first.dtype.hasobject or isinstance(first, _NO_PLAIN_ARRAYS):
             return list(rows)
         _check_uniform(rows, path)
-        return np.array(rows)  # np.stack takes three times as long for small rows
+        return np.array(rows)  # np.stack is three times slower for small rows
     return _stack_scalars(rows)
 
 
@@ -180,7 +179,7 @@ def _stack_dicts(rows: Sequence[Any], path: str) -> Columns:
                 f"row {position}{where} differs from row 0: missing fields {missing}, extra fields {extra}"
             )
     if path and not keys:
-        # A dict without columns would not say how many rows it has.
+        # A dict without columns would lose the number of rows.
         return [{} for _ in rows]
     return {
         key: [row[key] for row in rows]
@@ -215,10 +214,10 @@ def _stack_scalars(rows: Sequence[Any]) -> Columns:
             return _as_objects(rows)
     if kinds == {float}:
         return np.array(plain, dtype=np.float64)
-    # An int among floats would come back as a float: such rows stay objects, so that nothing changes its type.
+    # An int among floats would be returned as a float: such rows stay objects, which preserves the types.
     return _as_objects(rows)
 
 
 def _as_objects(rows: Sequence[Any]) -> list[Any]:
-    """Return the rows themselves, but arrays of one number as that number: nobody can write to it."""
+    """Return the rows, with arrays of one number replaced by that number: these are immutable."""
     return [row[()] if isinstance(row, np.ndarray) and row.ndim == 0 else row for row in rows]

@@ -1,4 +1,4 @@
-"""Mappings keyed by environment over stacked arrays, and the mark of policy methods that take and return columns."""
+"""Mappings from environment ids to rows of stacked arrays, and the marker of policy methods that use columns."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _FORWARD_NAMES = frozenset({"_forward_collect", "_forward_eval", "forward"})
 
 
 class BaseEnvTimestep(NamedTuple):
-    """What one env step returns: observation, reward, ``done`` (terminated or truncated) and info dict."""
+    """Result of one env step: observation, reward, ``done`` (terminated or truncated) and info dict."""
 
     obs: Any
     reward: Any
@@ -29,8 +29,8 @@ class BaseEnvTimestep(NamedTuple):
 class EnvBatch(Mapping[int, Any]):
     """Values of N environments: ``batch[env_id]`` is a row of the columns.
 
-    *Rows win*, as in :class:`~ding.data.TransitionBatch`: once dict rows have been handed out they are the truth and
-    :attr:`columns` is rebuilt from them. Rows that are arrays or tensors share memory with the columns.
+    *Rows win*, as in :class:`~ding.data.TransitionBatch`: once dict rows have been handed out, they are authoritative
+    and :attr:`columns` is rebuilt from them. Rows that are arrays or tensors share memory with the columns.
 
     Args:
         env_ids: int64 ``[N]``, distinct.
@@ -38,11 +38,11 @@ class EnvBatch(Mapping[int, Any]):
 
     Attributes:
         env_ids: int64 ``[N]``.
-        given: columns of which rows are made in place of :attr:`columns`, where envs gave numbers in another form than
-            a row of an array has: numpy scalars, arrays without an axis. ``None`` where there are none.
+        given: Columns that rows are built from instead of :attr:`columns`, where envs returned numbers in a form that
+            rows of arrays do not have: numpy scalars, arrays without an axis. ``None`` if there are none.
 
     Raises:
-        SchemaError: a leaf has another number of rows than there are ids.
+        SchemaError: A leaf's number of rows differs from the number of ids.
     """
 
     __slots__ = ("_columns", "_positions", "_rows", "env_ids", "given")
@@ -57,7 +57,7 @@ class EnvBatch(Mapping[int, Any]):
 
     @classmethod
     def unchecked(cls, env_ids: np.ndarray, columns: Columns | None) -> "EnvBatch":
-        """Wrap columns that are known to be sound, without looking at them (for hot paths)."""
+        """Wrap valid columns without checking them (for hot paths)."""
         batch = cls.__new__(cls)
         batch.env_ids = env_ids
         batch._columns = columns
@@ -70,7 +70,7 @@ class EnvBatch(Mapping[int, Any]):
     def from_dict(cls, mapping: Mapping[int, Any]) -> "EnvBatch":
         """Return a batch of the given values, in the order of the mapping.
 
-        They are columnised when :attr:`columns` is first read.
+        The values become columns when :attr:`columns` is first read.
         """
         if isinstance(mapping, EnvBatch):
             return mapping
@@ -80,10 +80,10 @@ class EnvBatch(Mapping[int, Any]):
 
     @property
     def columns(self) -> Columns:
-        """The column or nested dict of columns.
+        """Column or nested dict of columns.
 
         Raises:
-            SchemaError: the rows do not fit together, or there are none.
+            SchemaError: The rows do not match, or there are none.
         """
         if self._columns is not None:
             return self._columns
@@ -97,10 +97,10 @@ class EnvBatch(Mapping[int, Any]):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The columns of a batch of dicts, by key.
+        """Columns of a batch of dicts, by key.
 
         Raises:
-            SchemaError: the rows are no dicts.
+            SchemaError: The rows are not dicts.
         """
         columns = self.columns
         if not isinstance(columns, dict):
@@ -121,7 +121,7 @@ class EnvBatch(Mapping[int, Any]):
         return batch
 
     def position(self, env_id: int) -> int:
-        """Row position of an environment. Raises ``KeyError`` when it is not in the batch."""
+        """Return the row position of an environment. Raises ``KeyError`` if it is not in the batch."""
         if self._positions is None:
             self._positions = {int(env_id): i for i, env_id in enumerate(self.env_ids.tolist())}
         return self._positions[env_id]
@@ -131,11 +131,11 @@ class EnvBatch(Mapping[int, Any]):
         return dict(zip(self.env_ids.tolist(), self._all_rows()))
 
     def copy(self) -> dict[int, Any]:
-        """Return a plain dict env id -> row, as ``copy`` of a dict gives; the rows are those of the batch."""
+        """Return a plain dict env id -> row, like ``dict.copy``; the rows are shared with the batch."""
         return self.to_dict()
 
     def __eq__(self, other: object) -> bool:
-        """Return whether there are the same ids with equal rows, in any order; arrays compare by their entries."""
+        """Return whether both have the same ids with equal rows, in any order; arrays compare by value."""
         if not isinstance(other, Mapping):
             return NotImplemented
         return self.keys() == other.keys() and all(equal_rows(row, other[env_id]) for env_id, row in self.items())
@@ -175,12 +175,12 @@ class TimestepBatch(EnvBatch):
         obs: column(s) with N rows; after the end of an episode the final observation, not the one of the reset.
         reward: float32 ``[N, ...]``, usually ``[N, 1]``.
         done: bool ``[N]``, terminated or truncated.
-        truncated: bool ``[N]``, ended by a time limit in a state that is not terminal.
-        infos: position -> info dict of the rows that have one.
+        truncated: bool ``[N]``, ended by a time limit in a non-terminal state. infos: position -> info dict, for rows
+            that have one.
 
     Attributes:
         given: see :class:`EnvBatch`, of the observations.
-        given_reward: the rewards as the envs gave them, where that is another form than a row of ``reward``.
+        given_reward: Rewards as returned by the envs, if their form differs from a row of ``reward``.
     """
 
     __slots__ = ("done", "given_reward", "infos", "obs", "reward", "truncated")
@@ -210,7 +210,7 @@ class TimestepBatch(EnvBatch):
         truncated: np.ndarray,
         infos: dict[int, dict[str, Any]],
     ) -> "TimestepBatch":
-        """Wrap arrays that are known to be sound, without looking at them (for hot paths)."""
+        """Wrap valid arrays without checking them (for hot paths)."""
         batch = cls.__new__(cls)
         batch.env_ids = env_ids
         batch._columns = batch._rows = batch._positions = batch.given = batch.given_reward = None
@@ -223,11 +223,11 @@ class TimestepBatch(EnvBatch):
         """Columnise a dict env id -> timestep with the fields ``obs, reward, done, info`` (the classic form of an env
         manager).
 
-        ``truncated`` is read from ``info['TimeLimit.truncated']`` where the episode is done. Rewards become float32; a
-        number, and a list or tuple of one, becomes ``[N, 1]``. The rows stay the timesteps that were given.
+        ``truncated`` is read from ``info['TimeLimit.truncated']`` of finished episodes. Rewards become float32;
+        numbers, and lists or tuples of one, become ``[N, 1]``. The rows remain the given timesteps.
 
         Raises:
-            SchemaError: the timesteps do not fit together, or there are none.
+            SchemaError: The timesteps do not match, or there are none.
         """
         if isinstance(mapping, TimestepBatch):
             return mapping
@@ -252,7 +252,7 @@ class TimestepBatch(EnvBatch):
         return {"obs": self.obs, "reward": self.reward, "done": self.done, "truncated": self.truncated}
 
     def info_at(self, position: int) -> dict[str, Any]:
-        """Return the info dict of a row; rows without one get an empty dict of their own."""
+        """Return the info dict of a row; a row without one gets its own empty dict."""
         return self.infos.setdefault(position, {})
 
     def take(self, positions: np.ndarray) -> "TimestepBatch":
@@ -280,9 +280,9 @@ class TimestepBatch(EnvBatch):
         return self._rows
 
     def normalised(self) -> "TimestepBatch":
-        """Return the timesteps with rows as they go into transitions: rewards and numbers as in the columns.
+        """Return the timesteps with rows in the form of transitions: rewards and numbers as in the columns.
 
-        Of timesteps that were given in :meth:`from_dict` only rewards that are lists are replaced.
+        For timesteps from :meth:`from_dict`, only rewards that are lists are replaced.
         """
         if self.given is not None or self.given_reward is not None:
             return self.unchecked_timesteps(self.env_ids, self.obs, self.reward, self.done, self.truncated, self.infos)
@@ -319,14 +319,14 @@ def _ids(mapping: Mapping[int, Any]) -> np.ndarray:
 
 
 def is_truncated(info: object) -> bool:
-    """Return whether an info dict says that a time limit, and not a terminal state, ended the episode."""
+    """Return whether an info dict reports that a time limit, not a terminal state, ended the episode."""
     return bool(isinstance(info, Mapping) and info.get("TimeLimit.truncated", False))
 
 
 def mark_truncated(info: object, truncated: bool) -> None:
-    """Let an info say whether a time limit ended the episode, whatever its env has left in there.
+    """Set whether a time limit ended the episode, overwriting the entry of the env.
 
-    The infos of a game, a list with one per player, stay as they are.
+    The infos of a game, a list with one per player, are unchanged.
     """
     if not isinstance(info, dict):
         return
@@ -337,15 +337,13 @@ def mark_truncated(info: object, truncated: bool) -> None:
 
 
 def is_abnormal(info: object) -> bool:
-    """Return whether the info of a step, of a game the info of any player, says that the env broke and must be
-    reset.
-    """
+    """Return whether an info (of a game: that of any player) reports that the env broke and must be reset."""
     infos = info if isinstance(info, (list, tuple)) else (info,)
     return any(isinstance(one, Mapping) and one.get("abnormal", False) for one in infos)
 
 
 def _obs_column(observations: list[Any]) -> Columns:
-    """Stacked observations; those of different shapes (graphs, sets) stay objects."""
+    """Return stacked observations; those of different shapes (graphs, sets) remain objects."""
     try:
         return stack_rows(observations, "obs")
     except SchemaError:
@@ -362,7 +360,7 @@ def _is_numeric(reward: object) -> bool:
 
 def _reward_column(rewards: list[Any]) -> Columns:
     if all(_is_numeric(reward) for reward in rewards):
-        # One env may give an int where another gives a float, or one number where another gives a list of one.
+        # Envs may mix ints and floats, or numbers and lists of one number.
         arrays = [np.asarray(reward, dtype=np.float32) for reward in rewards]
         rewards = [np.atleast_1d(array) for array in arrays] if any(array.ndim for array in arrays) else arrays
     column = stack_rows(rewards, "reward")
@@ -373,10 +371,10 @@ def _reward_column(rewards: list[Any]) -> Columns:
 
 
 def batched(method: Method) -> Method:
-    """Mark a policy method as one that takes and returns columns.
+    """Mark a policy method that takes and returns columns.
 
-    The mark belongs to the function, not to its name: a subclass that overrides the method without the mark gets the
-    classic calls (one dict per environment or transition), whatever its parent does.
+    The mark belongs to the function, not to its name: a subclass that overrides the method without the mark receives
+        classic calls (one dict per environment or transition).
 
     A forward method (``_forward_collect``, ``_forward_eval``, ``forward``) may still be called the classic way, with a
     plain dict ``{env_id: obs}``: it is then given an :class:`~ding.data.EnvBatch`, and its result is turned into a
@@ -397,5 +395,5 @@ def batched(method: Method) -> Method:
 
 
 def is_batched(method: object) -> bool:
-    """Return whether a function or bound method carries the mark of :func:`batched`."""
+    """Return whether a function or bound method is marked with :func:`batched`."""
     return getattr(method, _MARK, False) is True  # a mock has every attribute

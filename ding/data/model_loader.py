@@ -1,4 +1,4 @@
-"""Models through files: the learner saves in the background and goes on at once; the others load."""
+"""Models in files: the learner saves in the background without blocking; other processes load."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -15,19 +15,19 @@ logger = logging.getLogger(__name__)
 
 
 class ModelWorker:
-    """What the thread of a loader does."""
+    """Worker of the loader's thread."""
 
     def save(self, state: StateDict, storage: Storage) -> Storage:
-        """Write a state; returns its handle."""
+        """Write a state and return its handle."""
         storage.save(state)
         return storage
 
 
 class ModelLoader(ABC):
-    """Saves the state of a model as it is at the moment of the call, on a thread of its own.
+    """Save the state of a model at the moment of the call, on a separate thread.
 
     Args:
-        model: the model.
+        model: The model.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -36,32 +36,32 @@ class ModelLoader(ABC):
         self._pool: ThreadPoolExecutor | None = None
 
     def start(self) -> None:
-        """Begin; a second call does nothing."""
+        """Start the thread; a second call has no effect."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="model_loader")
 
     @abstractmethod
     def save(self, callback: Callable[[Storage], None]) -> Storage | None:
-        """Write the model in the background; ``callback(storage)`` is called when it can be read.
+        """Write the model in the background; ``callback(storage)`` is called once it can be read.
 
         Returns:
             The handle; ``None``, with a warning, before :meth:`start`.
         """
 
     def load(self, storage: Storage) -> StateDict:
-        """Read a state; it shares memory with no other.
+        """Read a state; its memory is not shared.
 
         Raises:
-            FileNotFoundError: the file has been removed since.
+            FileNotFoundError: The file has been removed.
         """
         state: StateDict = storage.load()
         return state
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """Wait until what was asked for is written. A second call does nothing; :meth:`start` may follow.
+        """Wait until all requested saves are written. A second call has no effect; :meth:`start` may follow.
 
         Args:
-            timeout: accepted for compatibility.
+            timeout: Accepted for compatibility.
         """
         pool, self._pool = self._pool, None
         if pool is not None:
@@ -71,7 +71,7 @@ class ModelLoader(ABC):
         if self._pool is None:
             logger.warning("%s.save: call start() first; nothing is saved", type(self).__name__)
             return None
-        # A copy, as training goes on meanwhile: a file never holds parts of two states.
+        # A copy, because training continues: a file never mixes two states.
         state = {name: _copied(value) for name, value in self._model.state_dict().items()}
         self._pool.submit(self._write, state, storage, callback)
         return storage
@@ -89,8 +89,7 @@ class FileModelLoader(ModelLoader):
 
     Args:
         model: the model.
-        dirname: the folder; made by the first `save` when it is not there.
-        ttl: seconds after which a file is removed.
+        dirname: Folder, created by the first `save` if missing. ttl: Lifetime of a file in seconds.
     """
 
     def __init__(self, model: torch.nn.Module, dirname: str, ttl: float = 20) -> None:
@@ -105,7 +104,7 @@ class FileModelLoader(ModelLoader):
         return self._save(FileModelStorage(self._files.new_path("model_", ".pth.tar")), written)
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """Wait until what was asked for is written, then remove the files that are left."""
+        """Wait until all requested saves are written, then remove the remaining files."""
         super().shutdown(timeout)
         self._files.close()
 

@@ -1,4 +1,4 @@
-"""Which levels of a procedurally generated env to play next."""
+"""Selection of the next levels of a procedurally generated env."""
 
 from ding.utils.exports import lazy_exports
 

@@ -1,13 +1,12 @@
 """Prioritised level replay (Jiang, Grefenstette, Rocktäschel 2021, "Prioritized Level Replay", arXiv:2010.03934).
 
 =================  ==================================================================================================
-term               meaning
-=================  ==================================================================================================
-level              what a procedurally generated env makes of one seed
-segment            consecutive steps of one actor in one level, up to the end of the episode or of the collection
-score              how much there seems to be left to learn in a level, from the newest segment that was played in it
-staleness          how many draws ago a level was last drawn
-=================  ==================================================================================================
+term               meaning =================
+================================================================================================== level the env that
+one seed generates segment            consecutive steps of one actor in one level, up to the end of the episode or of
+the collection score estimated learning potential of a level, from its most recent segment staleness number of draws
+since a level was last drawn =================
+==================================================================================================
 """
 
 import math
@@ -27,35 +26,34 @@ _STATE = ("unseen_seed_weights", "seed_scores", "seed_staleness", "next_seed_ind
 
 
 def generate_seeds(num_seeds: int = 500, base_seed: int = 0) -> list[int]:
-    """``num_seeds`` consecutive seeds from ``base_seed`` on."""
+    """Return ``num_seeds`` consecutive seeds, starting at ``base_seed``."""
     return list(range(base_seed, base_seed + num_seeds))
 
 
 class LevelSampler(Configurable):
-    """Draws the level to play next: one that was not played yet, or one of the others, a higher score more often.
+    """Draw the next level: an unplayed one, or a played one with a probability that grows with its score.
 
     Args:
         seeds: the seeds of all levels, each once.
-        obs_space: not needed; scripts of DI-engine pass the shape of observations here.
-        action_space: number of actions (or a ``Discrete`` space), the unit of ``policy_entropy``.
-        num_actors: number of envs that play.
-        cfg: changes of :attr:`config`.
+        obs_space: Ignored; DI-engine scripts pass the observation shape here. action_space: Number of actions (or a
+            ``Discrete`` space), the unit of ``policy_entropy``. num_actors: Number of envs. cfg: Overrides of
+            :attr:`config`.
 
     Attributes:
-        seed2index: seed -> its place in all arrays below.
-        unseen_seed_weights: float64 ``[L]``, 1 for levels that were not scored yet, else 0.
+        seed2index: Seed -> its place in all arrays below. unseen_seed_weights: float64 ``[L]``, 1 for levels without a
+            score, else 0.
         seed_scores: float64 ``[L]``.
         partial_seed_scores, partial_seed_steps: ``[num_actors, L]``, mean score and steps of the segments of an update
             that were cut before the end of their episode.
         seed_staleness: float64 ``[L]``.
-        next_seed_index: of the strategy ``sequential``.
+        next_seed_index: Position of the strategy ``sequential``.
 
     Raises:
-        ValueError: a strategy, schedule or transform that does not exist, or seeds that are not distinct.
+        ValueError: A strategy, schedule or transform is unknown, or seeds are not distinct.
     """
 
     config: ClassVar[dict[str, Any]] = {
-        # (str) What the score of a level is, see SCORES; or 'random' or 'sequential', which need none.
+        # (str) Score of a level, see SCORES; or 'random' or 'sequential', which use no scores.
         "strategy": "policy_entropy",
         # (str) 'fixed': replay with probability 1 - nu; 'proportionate': with the fraction of levels that were played.
         "replay_schedule": "fixed",
@@ -63,13 +61,13 @@ class LevelSampler(Configurable):
         "score_transform": "rank",
         "temperature": 1.0,
         "eps": 0.05,
-        # (float) Fraction of the levels to play once before any is replayed.
+        # (float) Fraction of the levels to play once before any replay.
         "rho": 0.2,
-        # (float) Probability of a new level, while there are some.
+        # (float) Probability of a new level while unplayed ones remain. Higher values explore more levels.
         "nu": 0.5,
-        # (float) Weight of a new score against the old one.
+        # (float) Weight of a new score against the old one, in (0, 1]. Higher values forget old scores faster.
         "alpha": 1.0,
-        # (float) Weight of the staleness against the score, and how it becomes a probability.
+        # (float) Weight of the staleness against the score, and its conversion to a probability.
         "staleness_coef": 0,
         "staleness_transform": "power",
         "staleness_temperature": 1.0,
@@ -107,7 +105,8 @@ class LevelSampler(Configurable):
         """Draw the seed of a level, from numpy's global generator.
 
         Args:
-            strategy: ``random`` draws uniformly, ``sequential`` goes round; by default the one of the config.
+            strategy: ``random`` draws uniformly, ``sequential`` cycles through the levels; by default that of the
+                config.
         """
         strategy = strategy or self._cfg["strategy"]
         if strategy == "random":
@@ -135,7 +134,7 @@ class LevelSampler(Configurable):
         return index
 
     def sample_weights(self) -> np.ndarray:
-        """Probabilities of the levels in a replay: float64 ``[L]``, 0 for those that were not scored yet."""
+        """Return the replay probabilities of the levels: float64 ``[L]``, 0 for levels without a score."""
         cfg, seen = self._cfg, self.unseen_seed_weights == 0
         weights: np.ndarray = _normed(cfg["score_transform"], cfg["temperature"], self.seed_scores, seen, cfg)
         if cfg["staleness_coef"] > 0:
@@ -146,7 +145,7 @@ class LevelSampler(Configurable):
         return weights
 
     def state_dict(self) -> StateDict:
-        """Return all that changes with draws and updates."""
+        """Return the state that draws and updates change."""
         return {name: getattr(self, name) for name in _STATE}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -157,17 +156,17 @@ class LevelSampler(Configurable):
     # ------------------------------------------------------------------ scores
 
     def update_with_rollouts(self, train_data: Columns, num_actors: int) -> None:
-        """Score the levels that were played.
+        """Update the scores of the played levels.
 
         Args:
-            train_data: N samples of a collection, as ``default_preprocess_learn`` makes them: ``seed`` and ``done``
-                ``[N]``, and what the strategy needs: ``logit`` ``[N, A]``, ``adv``, or ``reward`` and ``value``. The
-                samples of an actor stand together in the order in which they were made. Where a segment ends before
-                its episode, ``traj_flag`` ``[N]`` says so; without it each actor has N / ``num_actors`` samples.
-            num_actors: number of envs that played.
+            train_data: N samples of a collection, as ``default_preprocess_learn`` returns them: ``seed`` and ``done``
+                ``[N]``, and the input of the strategy: ``logit`` ``[N, A]``, ``adv``, or ``reward`` and ``value``. The
+                samples of an actor are consecutive and in order. ``traj_flag`` ``[N]`` marks segments that end before
+                their episode; without it each actor has N / ``num_actors`` samples.
+            num_actors: Number of envs.
 
         Raises:
-            KeyError: a seed that is not one of the sampler's, or a missing field.
+            KeyError: A seed is unknown to the sampler, or a field is missing.
         """
         if self._cfg["strategy"] in ("random", "sequential"):
             return
@@ -187,7 +186,7 @@ class LevelSampler(Configurable):
             self.update_seed_score(actor, index, 0.0, 0)
 
     def update_seed_score(self, actor_index: int, seed_idx: int, score: float, num_steps: int) -> None:
-        """A segment of so many steps, which ended with its episode, gives the level at ``seed_idx`` this score."""
+        """Update the score of the level at ``seed_idx`` with that of a finished segment."""
         merged = self._update_partial_score(actor_index, seed_idx, score, num_steps)
         self.partial_seed_scores[actor_index, seed_idx] = self.partial_seed_steps[actor_index, seed_idx] = 0
         self.unseen_seed_weights[seed_idx] = 0.0
@@ -195,7 +194,7 @@ class LevelSampler(Configurable):
         self.seed_scores[seed_idx] = (1 - alpha) * self.seed_scores[seed_idx] + alpha * merged
 
     def _update_partial_score(self, actor_index: int, seed_idx: int, score: float, num_steps: int) -> float:
-        """Return the mean, over steps, of this score and the partial one of the actor in this level; it is kept."""
+        """Update and return the step-weighted mean of this score and the actor's partial score in this level."""
         place = actor_index, seed_idx
         steps = int(self.partial_seed_steps[place]) + num_steps
         mean = self.partial_seed_scores[place]
@@ -205,7 +204,7 @@ class LevelSampler(Configurable):
 
 
 def _segment_stops(done: np.ndarray, seeds: np.ndarray, flags: np.ndarray | None, num_actors: int) -> np.ndarray:
-    """Places behind the last samples of the segments (int64 ``[S]``)."""
+    """Return the end positions of the segments (int64 ``[S]``)."""
     last = done.copy()
     last[:-1] |= seeds[1:] != seeds[:-1]
     if flags is not None:
@@ -220,7 +219,7 @@ def _segment_stops(done: np.ndarray, seeds: np.ndarray, flags: np.ndarray | None
 def _normed(
     transform: str, temperature: float, values: np.ndarray, seen: np.ndarray, cfg: Mapping[str, Any]
 ) -> np.ndarray:
-    """Probabilities of all levels from a value of each; those that were not seen get 0."""
+    """Return probabilities of all levels from their values; 0 for unplayed levels."""
     weights = np.zeros(len(values))
     if transform == "rank":
         ranks = np.empty(int(seen.sum()))
@@ -257,12 +256,12 @@ def _value_l1(rows: Columns, num_actions: int) -> float:
 
 
 def _one_step_td_error(rows: Columns, num_actions: int) -> float:
-    """Without a discount, as in DI-engine; 0 for a segment of one step, which has no next value."""
+    """Return the undiscounted one-step TD error, as in DI-engine; 0 for a segment of one step."""
     reward, value = rows["reward"], rows["value"]
     return float((reward[:-1] + value[:-1] - value[1:]).abs().mean()) if len(reward) > 1 else 0.0
 
 
-# Strategy -> score of the segment with these rows; the higher, the sooner the level is played again.
+# Strategy -> score of the segment in these rows; levels with higher scores are replayed sooner.
 SCORES: dict[str, Callable[[Columns, int], float]] = {
     "policy_entropy": _policy_entropy,
     "least_confidence": _least_confidence,

@@ -1,4 +1,4 @@
-"""The engine of all replay buffers; the buffers of ``ding.worker.replay_buffer`` and ``ding.data.buffer`` are views.
+"""The engine of all replay buffers; those of ``ding.worker.replay_buffer`` and ``ding.data.buffer`` are views of it.
 
 ==============  ==================================================================================================
 module          what it is for
@@ -12,5 +12,5 @@ module          what it is for
 `checks`        of configs and arguments
 ==============  ==================================================================================================
 
-The errors are drawn in :mod:`ding.data.replay.errors`.
+See :mod:`ding.data.replay.errors` for the errors.
 """

@@ -1,4 +1,4 @@
-"""Checks of what a buffer is configured and called with."""
+"""Checks of buffer configs and arguments."""
 
 from collections.abc import Mapping
 from numbers import Real
@@ -11,12 +11,12 @@ from ding.data.storage import StorageOptions
 from ding.utils import did_you_mean
 
 STORAGE_CONFIG: dict[str, Any] = {
-    # (bool) What becomes of rows that do not fit to those before: True turns the storage into a list, with a warning
-    # that names the field; False refuses them.
+    # (bool) Handling of rows that do not match earlier ones: True turns the storage into a list, with a warning that
+    # names the field; False refuses them.
     "mixed_rows": True,
-    # (bool or 'auto') Store a next_obs that another row has as its obs once. 'auto': for large observations.
+    # (bool or 'auto') Store a next_obs that equals another row's obs only once. 'auto': for large observations.
     "elide_next_obs": "auto",
-    # (int) Store each frame of observations that are stacks of so many frames once. 0: observations as they are.
+    # (int) Number of stacked frames per observation, each of which is stored once. 0: store observations unchanged.
     "frame_stack": 0,
     # (str or None) Folder for memory-mapped files, for buffers larger than memory.
     "path": None,
@@ -41,10 +41,10 @@ def storage_options(cfg: Mapping[str, Any]) -> StorageOptions:
 
 
 def positive_int(value: object, name: str) -> int:
-    """Return a config value that counts something.
+    """Return a config value that must be a positive integer.
 
     Raises:
-        BufferConfigError: it is no whole number above 0.
+        BufferConfigError: The value is not an integer above 0.
     """
     try:
         number: int = int(value)  # type: ignore[call-overload]
@@ -56,10 +56,10 @@ def positive_int(value: object, name: str) -> int:
 
 
 def number_within(cfg: Mapping[str, Any], key: str, low: float, high: float) -> float:
-    """Return a config value that is a number between bounds, which are allowed, too.
+    """Return a config value that must be a number within inclusive bounds.
 
     Raises:
-        BufferConfigError: it is not.
+        BufferConfigError: The value is out of bounds or not a number.
     """
     value = cfg[key]
     if not isinstance(value, Real) or not low <= float(value) <= high:
@@ -71,7 +71,7 @@ def sample_size(size: object) -> int:
     """Return the number of elements to sample.
 
     Raises:
-        BufferArgumentError: it is no whole number from 0 on.
+        BufferArgumentError: The value is not a non-negative integer.
     """
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
         raise BufferArgumentError(f"the size of a sample must be an int >= 0, got {size!r}")
@@ -82,7 +82,7 @@ def places(sample_range: object, count: int) -> range:
     """Return the places (0 is the oldest element) that a ``sample_range`` selects of ``count`` elements.
 
     Raises:
-        BufferArgumentError: it is no slice of ints, or it selects nothing.
+        BufferArgumentError: The range is not a slice of ints, or selects nothing.
     """
     try:
         if not isinstance(sample_range, slice):

@@ -1,7 +1,7 @@
 """The engine of the ring buffers: rows in a ring with their lock, limits, random draws, reports and states.
 
-Flow of a push: the view asks :meth:`ReplayEngine.received` for rows and :meth:`ReplayEngine.add` to store them
-(`Ring` says where, `RowStore` writes). Flow of a sample: the view draws slots (`Draws`, `Priorities`) and asks
+Push: the view converts rows by :meth:`ReplayEngine.received` and stores them by :meth:`ReplayEngine.add` (`Ring`
+chooses the slots, `RowStore` writes). Sample: the view draws slots (`Draws`, `Priorities`) and reads them by
 :meth:`ReplayEngine.read`.
 """
 
@@ -45,12 +45,11 @@ _FILE_KIND = "replay buffer"
 
 
 class RowStore:
-    """Rows by slot. The first rows decide about the storage. Not thread-safe.
+    """Rows by slot. The first rows determine the storage. Not thread-safe.
 
     Args:
         size: number of slots.
-        options: how rows are kept.
-        turned: called with the misfit when rows of another form make all rows objects.
+        options: Storage options. turned: Called with the mismatch when rows of another form turn all rows into objects.
     """
 
     def __init__(self, size: int, options: StorageOptions, turned: Callable[[SchemaError], None] | None = None) -> None:
@@ -60,17 +59,17 @@ class RowStore:
         self._turned = turned
 
     def write(self, start: int, rows: Rows, count: int, held: Callable[[], np.ndarray]) -> None:
-        """Write ``count`` rows (at most ``size``) to ``start, start + 1, ...``, at the begin again after the last slot.
+        """Write ``count`` rows (at most ``size``) to ``start, start + 1, ...``, wrapping around after the last slot.
 
         Args:
             start: slot of the first row.
             rows: columns, or a list.
             count: number of rows.
-            held: gives the slots that hold a row.
+            held: Returns the occupied slots.
 
         Raises:
-            SchemaError: rows that do not fit, unless ``mixed_rows``. Nothing has changed then.
-            OSError: the disk of rows in files is full. Nothing has changed then.
+            SchemaError: The rows do not match, and ``mixed_rows`` is off. Nothing was changed. OSError: The disk that
+                holds the rows is full. Nothing was changed.
         """
         storage = self.storage
         if storage is None:
@@ -101,7 +100,7 @@ class RowStore:
             self.write(int(slots[begin]), part, end - begin, lambda: slots[:0])
 
     def read(self, slots: np.ndarray) -> "TransitionBatch | list[Any]":
-        """Copies of the rows in int64 ``[N]`` slots: a ``TransitionBatch``, or a list of objects."""
+        """Return copies of the rows in int64 ``[N]`` slots: a ``TransitionBatch``, or a list of objects."""
         return self.storage.read(slots) if self.storage is not None else []
 
     def erase(self, slots: np.ndarray) -> None:
@@ -110,27 +109,27 @@ class RowStore:
             self.storage.erase(slots)
 
     def clear(self) -> None:
-        """Forget all rows and their schema."""
+        """Remove all rows and their schema."""
         if self.storage is not None:
             self.storage.close()
         self.storage = None
 
     def check(self, columns: dict[str, Any], count: int) -> None:
-        """Raise what :meth:`write` raises for the values in columns; some fields may be left out."""
+        """Raise the errors of :meth:`write` for the values in columns; fields may be missing."""
         if self.storage is not None and self.storage.columnar and not self.options.mixed_rows:
             self.storage.check(columns, count)
 
     def copied(self, slots: np.ndarray) -> object:
-        """These rows as plain data for a state: columns, deduplicated rows or a list; ``None`` if none."""
+        """Return these rows as plain data for a state: columns, deduplicated rows or a list; ``None`` if empty."""
         return None if self.storage is None else self.storage.copied(slots)
 
     def saved(self, slots: np.ndarray) -> "TransitionBatch | list[Any] | dict[str, Any]":
-        """Return the rows in these slots for :func:`write_rows`, which has to come before the next change."""
+        """Return the rows in these slots for :func:`write_rows`, to be written before the next change."""
         return [] if self.storage is None else self.storage.saved(slots)
 
 
 def copied_deeply(rows: "TransitionBatch | list[Any]") -> "TransitionBatch | list[Any]":
-    """Return a deep copy of rows that were read: what is stored as arrays is copied already."""
+    """Return a deep copy of rows that were read; rows stored as arrays are copies already."""
     if not isinstance(rows, TransitionBatch):
         return copy.deepcopy(rows)
     columns = map_leaves(lambda leaf: copy.deepcopy(leaf) if isinstance(leaf, list) else leaf, rows.columns)
@@ -138,15 +137,15 @@ def copied_deeply(rows: "TransitionBatch | list[Any]") -> "TransitionBatch | lis
 
 
 class ReplayEngine:
-    """What every ring buffer holds. Methods that read or change rows are called under :attr:`lock`.
+    """Common core of every ring buffer. Callers hold :attr:`lock` while reading or changing rows.
 
     Args:
         cfg: config of the buffer.
         report_s: seconds between reports of the throughput.
-        tb_logger: tensorboard writer to share; without one the engine makes (and later closes) its own.
+        tb_logger: Tensorboard writer to share; without one the engine creates (and later closes) its own.
         exp_name: folder of the experiment.
         name: name of the log file and of the tensorboard tags.
-        left: called with the rows that leave the buffer, as they are read, under the lock.
+        left: Called under the lock with the rows that leave the buffer.
     """
 
     def __init__(
@@ -169,7 +168,7 @@ class ReplayEngine:
         self._deepcopy = bool(cfg["deepcopy"])
         self._left = left
         self._remover = UsedDataRemover(cfg.get("path_data")) if cfg["enable_track_used_data"] else None
-        # Used-up elements, by slot, whose files are still to be removed.
+        # Used-up elements whose files are still to be removed, by slot.
         self._retired: dict[int, Any] = {}
         self._closed = False
         rank0 = get_rank() == 0
@@ -183,9 +182,9 @@ class ReplayEngine:
             self._monitor = PeriodicThruputMonitor(name, {"seconds": report_s}, self.logger, self.writer, self.counters)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy is made of: of the storage the rows, as some of its arrays are views of others.
+        """Return the state for a copy: of the storage the rows, because some of its arrays are views of others.
 
-        A copy has a lock of its own. It writes no curves, which would be mixed up with those of the original.
+        A copy has its own lock. It writes no curves, which would be mixed up with those of the original.
         """
         with self.lock:
             rows = (self.rows.options, self.rows.copied(self.ring.held()))
@@ -201,17 +200,17 @@ class ReplayEngine:
     # ------------------------------------------------------------------ life cycle
 
     def start(self) -> None:
-        """Start to remove used data, if that is tracked."""
+        """Start removing used data if it is tracked."""
         if self._remover is not None:
             self._remover.start()
 
     def stop_removing(self) -> None:
-        """Remove the used data that is queued, and end the thread that does it; :meth:`start` begins anew."""
+        """Remove the queued used data and end the removal thread; :meth:`start` restarts it."""
         if self._remover is not None:
             self._remover.close()
 
     def close(self) -> None:
-        """Remove all elements and end all threads. May be called again."""
+        """Remove all elements and end all threads. May be called repeatedly."""
         with self.lock:
             if self._closed:
                 return
@@ -243,12 +242,12 @@ class ReplayEngine:
     # ------------------------------------------------------------------ rate limit
 
     def limited_push(self, count: int, push: Callable[[], bool]) -> bool:
-        """Push when the rate limiter admits ``count`` elements; False when it does not, or ``push`` returns that."""
+        """Push once the rate limiter admits ``count`` elements; return False if it does not, or if ``push`` does."""
         assert self.limiter is not None
         return bool(self._limited(count, self.limiter.acquire_push, self.limiter.undo_push, push, "push"))
 
     def limited_sample(self, count: int, sample: Callable[[], T]) -> "T | None":
-        """Sample when the rate limiter admits ``count`` elements; ``None`` when it does not."""
+        """Sample once the rate limiter admits ``count`` elements; return ``None`` if it does not."""
         assert self.limiter is not None
         return self._limited(count, self.limiter.acquire_sample, self.limiter.undo_sample, sample, "sample")
 
@@ -260,7 +259,7 @@ class ReplayEngine:
         act: Callable[[], T],
         what: str,
     ) -> "T | None":
-        # The wait is outside of the lock: the other side has to get on meanwhile.
+        # Wait outside the lock, because the other side must make progress.
         try:
             acquire(count, self._limit_timeout_s)
         except RateLimitTimeout as error:
@@ -277,10 +276,10 @@ class ReplayEngine:
     # ------------------------------------------------------------------ writing
 
     def received(self, data: object) -> tuple[Rows, int]:
-        """What was pushed, as columns or as a list, and its number of rows.
+        """Return pushed rows, as columns or a list, and their number.
 
         Raises:
-            BufferClosedError: the buffer was closed.
+            BufferClosedError: The buffer was closed.
         """
         if self._closed:
             self.check_open()
@@ -293,19 +292,18 @@ class ReplayEngine:
                 try:
                     return data.columns, count
                 except SchemaError:
-                    # Rows that were changed by hand: the storage says whether it takes them.
+                    # Rows modified by the caller: the storage decides whether it accepts them.
                     pass
             return data.rows(), count
-        # A plain list is what the storages take for rows: a TrajBuffer is a list, too.
+        # Storages take a plain list for rows: a TrajBuffer is a list, too.
         return (list(data), len(data)) if isinstance(data, list) else ([data], 1)
 
     def add(self, rows: Rows, count: int) -> tuple[int, int]:
-        """Store rows; returns the first slot, and how many of the rows (the last ones) found a slot.
+        """Store rows; return the first slot and the number of rows stored (the last ones).
 
         Raises:
-            SchemaError: rows that do not fit. Nothing has changed then.
-            OSError: the disk of rows in files is full. Nothing has changed then.
-            AssertionError: used data is tracked, and an element has no ``data_id``.
+            SchemaError: The rows do not match. Nothing was changed. OSError: The disk that holds the rows is full.
+                Nothing was changed. AssertionError: Used data is tracked, and an element has no ``data_id``.
         """
         placed = min(count, self.size)
         start = (self.ring.tail + count - placed) % self.size
@@ -324,7 +322,7 @@ class ReplayEngine:
         return start, placed
 
     def _leaving(self, rows: Rows, count: int) -> list[Any]:
-        """Return the rows that will leave when these come: old ones, and new ones that find no slot."""
+        """Return the rows that leave when these arrive: old ones, and new ones without a slot."""
         if self._remover is not None:
             self.check_used_data(rows, count)
         parts: list[Any] = [self.rows.read(self.ring.leaving(count))]
@@ -333,12 +331,12 @@ class ReplayEngine:
         return parts
 
     def check_used_data(self, rows: Rows, count: int) -> None:
-        """Raise an ``AssertionError`` when used data is tracked and an element has no ``data_id``."""
+        """Raise an ``AssertionError`` if used data is tracked and an element has no ``data_id``."""
         if self._remover is not None:
             self._remover.check(rows if isinstance(rows, list) else row_list(rows, count))
 
     def _let_go(self, rows: Any) -> None:
-        """These rows have left."""
+        """Handle rows that have left."""
         if self._left is not None:
             self._left(rows)
         if self._remover is not None:
@@ -346,8 +344,8 @@ class ReplayEngine:
             self._remover.add_all(row_list(rows, count) if isinstance(rows, dict) else rows)
 
     def remove(self, slots: np.ndarray, used_up: bool = False) -> None:
-        """Remove the rows in these slots. The files of ``used_up`` ones stay until their slot is taken again: somebody
-        who was given them now has still to read them.
+        """Remove the rows in these slots. Files of ``used_up`` rows stay until their slot is reused, because a reader
+        that just received them still needs them.
         """
         if used_up and self._remover is not None:
             self._retired.update(zip(slots.tolist(), self.rows.read(slots)))
@@ -359,7 +357,7 @@ class ReplayEngine:
         self.counters.have = self.ring.count
 
     def clear(self) -> None:
-        """Remove all rows. ``push_count`` and the random generator stay."""
+        """Remove all rows. ``push_count`` and the random generator are unchanged."""
         if self._left is not None or self._remover is not None:
             self._let_go(self.rows.read(self.ring.held()))
             self._let_go(list(self._retired.values()))
@@ -374,19 +372,19 @@ class ReplayEngine:
     # ------------------------------------------------------------------ reading
 
     def read(self, slots: np.ndarray) -> "TransitionBatch | list[Any]":
-        """Copies of the rows in int64 ``[N]`` slots, which count as sampled: a ``TransitionBatch``, or a list."""
+        """Return copies of the rows in int64 ``[N]`` slots and count them as sampled: a batch or a list."""
         self.counters.sampled += len(slots)
         rows = self.rows.storage.read(slots) if self.rows.storage is not None else []
         return copied_deeply(rows) if self._deepcopy else rows
 
     def refuse(self, size: int, reason: str) -> None:
-        """Log why there is no sample."""
+        """Log why no sample is returned."""
         self.logger.info("%s gives no sample of %d: %s", self.name, size, reason)
 
     # ------------------------------------------------------------------ states
 
     def state_dict(self) -> StateDict:
-        """Return the part of a state that all ring buffers have, as copies in memory."""
+        """Return the state common to all ring buffers, as copies in memory."""
         return {
             "data": self.rows.copied(self.ring.held()),
             "replay_buffer_size": self.size,
@@ -398,9 +396,9 @@ class ReplayEngine:
         }
 
     def load_state_dict(self, state: Mapping[str, Any], ring: Ring) -> None:
-        """Take over a :meth:`state_dict` whose rows lay in the slots of ``ring``.
+        """Restore a :meth:`state_dict` whose rows were in the slots of ``ring``.
 
-        Nothing has changed when this raises.
+        Nothing is changed if this raises.
         """
         if int(state["valid_count"]) != ring.count:
             raise ValueError(f"{state['valid_count']} elements in {ring.count} slots")
@@ -414,10 +412,10 @@ class ReplayEngine:
 
     @contextlib.contextmanager
     def reading_state(self, state: Mapping[str, Any], keys: Sequence[str]) -> Iterator[None]:
-        """Check that a state has these keys and the size of the buffer, and name the errors that reading it raises.
+        """Check the keys and the size of a state, and name the errors that reading it raises.
 
         Raises:
-            BufferArgumentError: it has not, or is damaged.
+            BufferArgumentError: The state lacks a key, has another size or is damaged.
         """
         if not isinstance(state, Mapping):
             raise BufferArgumentError(f"a state is a dict, found {type(state).__name__}")
@@ -440,20 +438,20 @@ class ReplayEngine:
 
 
 def write_rows(path: "str | os.PathLike[str]", rows: Any) -> None:
-    """Write what :meth:`RowStore.saved` gave to a file that :func:`read_rows` reads.
+    """Write the output of :meth:`RowStore.saved` to a file for :func:`read_rows`.
 
     Raises:
-        SafeFileError: a row holds something that cannot be saved safely; the message says where.
-        OSError: the file cannot be written; one of this name is left as it was.
+        SafeFileError: A row contains a value that cannot be saved safely; the message says where.
+        OSError: The file cannot be written; an existing one is unchanged.
     """
     write_tree(path, rows, _FILE_KIND, rows["layout"] if is_elided(rows) else None)
 
 
 def read_rows(path: "str | os.PathLike[str]") -> "SavedRows | list[Any]":
-    """Return the rows of a file, to be read from it a part at a time, or its objects.
+    """Return the rows of a file, read a part at a time, or its objects.
 
     Raises:
-        SafeFileError: the file is broken or not one of ours.
+        SafeFileError: The file is damaged or in another format.
         SchemaError: an index of deduplicated rows refers to no frame.
         OSError: the file cannot be read.
     """
@@ -463,6 +461,6 @@ def read_rows(path: "str | os.PathLike[str]") -> "SavedRows | list[Any]":
     if isinstance(data, TransitionBatch):
         return SavedRows(data.columns, len(data), data.lengths, mapped=True)
     if isinstance(data, list):
-        # Objects are kept as they are pushed, and must not refer to the file.
+        # Objects are kept as pushed, and must not refer to the file.
         return copy.deepcopy(data)
     raise SafeFileError(f"{path} holds no rows but a {type(data).__name__}")

@@ -2,13 +2,12 @@
 
 ::
 
-    ReplayBufferError
-    ├── BufferArgumentError (ValueError)        sizes, ranges or priorities that make no sense
-    │   └── BufferConfigError (AssertionError)  a config value out of its range
-    ├── BufferClosedError (RuntimeError)        the buffer or limiter was closed
-    └── RateLimitTimeout (TimeoutError)         a wait for the rate limiter reached its deadline
+    ReplayBufferError ├── BufferArgumentError (ValueError)        invalid sizes, ranges or priorities │   └──
+    BufferConfigError (AssertionError)  a config value out of its range ├── BufferClosedError (RuntimeError)        the
+    buffer or limiter was closed └── RateLimitTimeout (TimeoutError)         a wait for the rate limiter reached its
+    deadline
 
-Rows that do not fit to what a buffer stores raise :class:`ding.data.SchemaError`, broken files
+Rows that do not match the stored ones raise :class:`ding.data.SchemaError`, broken files
 :class:`ding.data.safe_file.SafeFileError`; both are ``ValueError`` too.
 """
 

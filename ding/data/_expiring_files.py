@@ -13,10 +13,11 @@ class ExpiringFiles:
     """Name new files in a folder, and remove each when it expires.
 
     Concurrency: :meth:`new_path` and :meth:`written` may be called from several threads. One daemon thread removes
-        files; it starts with the first file.
+    files; it starts with the first file.
 
     Args:
-        folder: Folder, created with the first file if missing. ttl_s: Lifetime in seconds, counted from the write.
+        folder: Folder, created with the first file if missing.
+        ttl_s: Lifetime in seconds, counted from the write.
     """
 
     def __init__(self, folder: str, ttl_s: float) -> None:

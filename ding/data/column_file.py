@@ -28,8 +28,8 @@ def columns_save(exp_data: Sequence[Any] | Mapping[str, Any] | ColumnDataset, ex
 
     Args:
         exp_data: N transitions as a list of dicts or a ``TransitionBatch``; or their columns ``{field: array [N,
-            ...]}``, which are read a part at a time if memory-mapped; or a data set of columns. expert_data_path: Path
-            of the file, or a folder, which gets the next file.
+            ...]}``, which are read a part at a time if memory-mapped; or a data set of columns.
+        expert_data_path: Path of the file, or a folder, which gets the next file.
 
     Raises:
         DatasetFieldError: A field is not a numeric array, or fields have different lengths.

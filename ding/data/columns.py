@@ -94,8 +94,9 @@ def concat(parts: Sequence[Any], path: str = "", whole: Mapping[str, np.ndarray]
 
     Args:
         parts: columns, at least one.
-        path: Position of the columns, for messages. whole: By path, views of arrays to which parts were written
-            consecutively; if a view covers all parts, it is returned instead of a copy.
+        path: Position of the columns, for messages.
+        whole: By path, views of arrays to which parts were written consecutively; if a view covers all parts, it is
+            returned instead of a copy.
 
     Raises:
         SchemaError: the parts differ in fields, leaf types, dtypes or row shapes; the message names the first such

@@ -175,8 +175,8 @@ class TimestepBatch(EnvBatch):
         obs: column(s) with N rows; after the end of an episode the final observation, not the one of the reset.
         reward: float32 ``[N, ...]``, usually ``[N, 1]``.
         done: bool ``[N]``, terminated or truncated.
-        truncated: bool ``[N]``, ended by a time limit in a non-terminal state. infos: position -> info dict, for rows
-            that have one.
+        truncated: bool ``[N]``, ended by a time limit in a non-terminal state.
+        infos: position -> info dict, for rows that have one.
 
     Attributes:
         given: see :class:`EnvBatch`, of the observations.

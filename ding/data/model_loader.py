@@ -89,7 +89,8 @@ class FileModelLoader(ModelLoader):
 
     Args:
         model: the model.
-        dirname: Folder, created by the first `save` if missing. ttl: Lifetime of a file in seconds.
+        dirname: Folder, created by the first `save` if missing.
+        ttl: Lifetime of a file in seconds.
     """
 
     def __init__(self, model: torch.nn.Module, dirname: str, ttl: float = 20) -> None:

@@ -68,8 +68,8 @@ class EndlessEpisodes:
 
     Args:
         env_num: number of envs.
-        warn_steps: Number of steps of an episode; ``None`` for no warning. key: Config key of ``warn_steps``, for
-            messages.
+        warn_steps: Number of steps of an episode; ``None`` for no warning.
+        key: Config key of ``warn_steps``, for messages.
 
     Raises:
         ValueError: ``warn_steps`` is below 1.
@@ -263,8 +263,8 @@ class EvaluationRunner:
     Args:
         env: env manager (v1 interface), reset before.
         policies: eval modes, one per player.
-        monitor: Assigns the number of episodes per env. game: Splits the envs among several players; ``None`` for one
-            player.
+        monitor: Assigns the number of episodes per env.
+        game: Splits the envs among several players; ``None`` for one player.
         policy_kwargs: keyword arguments of each ``policy.forward``.
         warn_steps: Episode length after which a warning is logged; ``None`` for none.
 

@@ -17,7 +17,8 @@ def ongoing_state(rollout: Rollout) -> StateDict:
 
     Raises:
         EnvStateError: The env manager or an env has no state that can be saved, or steps or finished segments are
-            waiting. NotImplementedError: A policy does not expose its memory.
+            waiting.
+        NotImplementedError: A policy does not expose its memory.
     """
     stepper, episodes = rollout.stepper, rollout.episodes
     # A manager without the method would delegate to that of its envs.

@@ -67,8 +67,9 @@ class Segments:
         env_num: number of environments; their ids are ``0 .. env_num - 1``.
         policy: Policy that produced the steps.
         length: Maximum number of steps of a segment, which also ends with its episode; ``None``: it ends only when
-            taken. copies: Whether transitions are deep copies, so that a policy or env may modify its outputs in place;
-            the observations are copies already, and ``next_obs`` of a row form transition stays an object of its own.
+            taken.
+        copies: Whether transitions are deep copies, so that a policy or env may modify its outputs in place; the
+            observations are copies already, and ``next_obs`` of a row form transition stays an object of its own.
     """
 
     def __init__(self, env_num: int, policy: CollectMode, length: float | None = INF, copies: bool = False) -> None:
@@ -232,8 +233,8 @@ class EpisodeRecord:
         envstep, episode_count, train_sample_count: totals, see above.
         dropped_count: Number of broken episodes of this process.
         duration_s: total duration of the finished episodes.
-        finished: Finished episodes not reported yet, in the order in which they ended. numbers: int64 ``[env_num]``,
-            number of ended or dropped episodes of each environment.
+        finished: Finished episodes not reported yet, in the order in which they ended.
+        numbers: int64 ``[env_num]``, number of ended or dropped episodes of each environment.
         steps: int64 ``[env_num]``, steps of the running episodes.
         is_distributed: whether there are several ranks, whose totals :meth:`sync` sums.
         running: The running episodes; returns, steps and seconds are set when they end.

@@ -96,8 +96,8 @@ class Rollout:
 
         Args:
             policy_kwargs: per player the keyword arguments of the forward.
-            extras: Per player the fields added to every transition, see :meth:`Segments.record`. allowed: Ids of the
-                environments to step (``None``: all ready ones).
+            extras: Per player the fields added to every transition, see :meth:`Segments.record`.
+            allowed: Ids of the environments to step (``None``: all ready ones).
 
         Returns:
             For each episode that ended, its env id and its last info per player.
@@ -237,10 +237,11 @@ class VectorStepper:
     Args:
         env: env manager.
         policies: collect or eval modes, one per player.
-        game: Splits the environments among several players; ``None`` for one player. transform: Conversion of
-            observations for the policies, such as :func:`as_network_input`; timesteps are joined to the unconverted
-            observations. copy_obs: Whether to copy observations (for managers that reuse their arrays). evaluates:
-            Whether to leave the statistics of observations unchanged.
+        game: Splits the environments among several players; ``None`` for one player.
+        transform: Conversion of observations for the policies, such as :func:`as_network_input`; timesteps are joined
+            to the unconverted observations.
+        copy_obs: Whether to copy observations (for managers that reuse their arrays).
+        evaluates: Whether to leave the statistics of observations unchanged.
 
     Attributes:
         sent: Observations and outputs of the last call of :meth:`act`, kept for :meth:`join`.

@@ -52,7 +52,8 @@ class StepBlocks:
         """Start new blocks with the next step; return the contents of the previous ones by path.
 
         Args:
-            steps: Steps joined now. num_rows: Their total number of rows.
+            steps: Steps joined now.
+            num_rows: Their total number of rows.
         """
         written = {path: block[:end] for path, (block, end) in self._blocks.items()}
         self._blocks = {}

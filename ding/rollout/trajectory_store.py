@@ -36,7 +36,7 @@ class TrajectoryStore:
         counts: int64 ``[env_num]``, steps of the growing segment of each environment. Read-only.
         finished_steps: steps of the segments that :meth:`take_finished` would return.
         finished_sequences: Number of sequences they will be cut into; the last one of each segment may be shorter.
-            new_steps: int64 ``[S]``, number of new steps in each of the segments taken last.
+        new_steps: int64 ``[S]``, number of new steps in each of the segments taken last.
     """
 
     def __init__(self, env_num: int, rows_as_tensors: bool = False, sequence_len: int = 1) -> None:

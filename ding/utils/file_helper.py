@@ -111,8 +111,8 @@ def save_file(path: str, data: object, fs_type: str | None = None, use_lock: boo
         use_lock: Hold an exclusive ``flock`` on ``<path>.lock`` while writing.
 
     Raises:
-        TypeError: A value in ``data`` has no safe form; the message says where. The file is unchanged. OSError: The
-            file cannot be written, for example because the disk is full. The file is unchanged.
+        TypeError: A value in ``data`` has no safe form; the message says where. The file is unchanged.
+        OSError: The file cannot be written, for example because the disk is full. The file is unchanged.
     """
     from ding.utils import _plain_data
 

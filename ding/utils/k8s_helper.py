@@ -55,8 +55,8 @@ def pod_exec_command(kubeconfig: str, name: str, namespace: str, cmd: str) -> tu
 
     Args:
         kubeconfig: path of the config of the cluster.
-        name, namespace: Name and namespace of the pod. cmd: Command that prints a Python dict with ``code`` and
-            ``message``.
+        name, namespace: Name and namespace of the pod.
+        cmd: Command that prints a Python dict with ``code`` and ``message``.
 
     Returns:
         ``(code, message)``, or ``(-1, reason)`` if the pod is missing, is not running, or printed anything else.

@@ -28,8 +28,8 @@ def literal_value(node: ast.expr, code: Code, where: str = "") -> object:
 
     Args:
         node: The expression.
-        code: Handler of non-literal parts. where: Dotted path of the expression, from which the paths passed to
-            ``code`` are built.
+        code: Handler of non-literal parts.
+        where: Dotted path of the expression, from which the paths passed to ``code`` are built.
     """
     match node:
         case ast.Constant(value=constant):

@@ -107,10 +107,11 @@ def build_logger(
     """Return the text logger and the tensorboard writer of one component.
 
     Args:
-        path: Folder of both. name: Name of the component; text goes to ``<path>/<name>_logger.txt``, events to
-            ``<path>/<name>_tb_logger/``. need_tb: Whether to return a writer. It creates its file at the first
-            ``add_*``; one writer per folder. need_text: Whether to return a logger. text_level: Level of the text
-            logger.
+        path: Folder of both.
+        name: Name of the component; text goes to ``<path>/<name>_logger.txt``, events to ``<path>/<name>_tb_logger/``.
+        need_tb: Whether to return a writer. It creates its file at the first ``add_*``; one writer per folder.
+        need_text: Whether to return a logger.
+        text_level: Level of the text logger.
 
     Returns:
         ``(logger or None, writer or None)``

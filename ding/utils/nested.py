@@ -113,8 +113,9 @@ def iter_paths(
 
     Args:
         tree: nested mappings.
-        empty: Whether an empty mapping counts as a leaf. sequences: Sequence types to descend into, with positions as
-            keys. path: Keys that lead to ``tree``.
+        empty: Whether an empty mapping counts as a leaf.
+        sequences: Sequence types to descend into, with positions as keys.
+        path: Keys that lead to ``tree``.
     """
     if isinstance(tree, Mapping) and (tree or not empty):
         items: Iterable[tuple[Any, Any]] = tree.items()

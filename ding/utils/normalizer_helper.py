@@ -122,8 +122,8 @@ class DatasetNormalizer:
 
     Args:
         dataset: Field -> ``[N, d]``, or ``[E, max_length, d]`` together with ``path_lengths``. Fields of other shapes
-            are ignored. normalizer: Class or class name: ``'GaussianNormalizer'``, ``'LimitsNormalizer'``,
-            ``'CDFNormalizer'``.
+            are ignored.
+        normalizer: Class or class name: ``'GaussianNormalizer'``, ``'LimitsNormalizer'``, ``'CDFNormalizer'``.
         path_lengths: Length of each episode.
     """
 

@@ -14,10 +14,12 @@ class OrchestratorLauncher:
     """Install DI-orchestrator and its dependency cert-manager with ``kubectl``.
 
     Args:
-        version: Version of DI-orchestrator, e.g. ``v1.1.3``. name: Name of its components and images. cluster: Cluster
-            into which images are preloaded; None leaves pulling to the cluster. registry: Image prefix of
-            DI-orchestrator. cert_manager_version: Version of cert-manager. cert_manager_registry: Image prefix of
-            cert-manager; None uses the prefix in its manifest.
+        version: Version of DI-orchestrator, e.g. ``v1.1.3``.
+        name: Name of its components and images.
+        cluster: Cluster into which images are preloaded; None leaves pulling to the cluster.
+        registry: Image prefix of DI-orchestrator.
+        cert_manager_version: Version of cert-manager.
+        cert_manager_registry: Image prefix of cert-manager; None uses the prefix in its manifest.
 
     Raises:
         FileNotFoundError: ``kubectl`` is not installed.

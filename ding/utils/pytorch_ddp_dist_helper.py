@@ -150,8 +150,8 @@ def broadcast_object_list(object_list: list[Any], src: int, device: torch.device
         device: Device of the exchanged tensors; by default that of the group.
 
     Raises:
-        TypeError: On process ``src``, an element has another type. RuntimeError: On the other processes, the received
-            data is invalid, or ``src`` failed to send any.
+        TypeError: On process ``src``, an element has another type.
+        RuntimeError: On the other processes, the received data is invalid, or ``src`` failed to send any.
     """
     if not _is_initialized():
         return
@@ -199,11 +199,12 @@ def dist_init(
 
     Args:
         backend: ``'nccl'``, which becomes ``'gloo'`` on a machine without CUDA, or another one of torch.
-        addr: Address of rank 0; by default ``MASTER_ADDR``, else localhost. port: Port of rank 0; by default
-            ``MASTER_PORT``, else 10314. rank: Rank of this process; by default ``SLURM_LOCALID`` or ``RANK``.
-            world_size: Number of processes; by default ``SLURM_NTASKS`` or ``WORLD_SIZE``. timeout: Time-out of each
-            operation of the group. store: A ``torch.distributed.Store`` for the rendezvous, which replaces ``addr`` and
-            ``port``.
+        addr: Address of rank 0; by default ``MASTER_ADDR``, else localhost.
+        port: Port of rank 0; by default ``MASTER_PORT``, else 10314.
+        rank: Rank of this process; by default ``SLURM_LOCALID`` or ``RANK``.
+        world_size: Number of processes; by default ``SLURM_NTASKS`` or ``WORLD_SIZE``.
+        timeout: Time-out of each operation of the group.
+        store: A ``torch.distributed.Store`` for the rendezvous, which replaces ``addr`` and ``port``.
 
     Returns:
         ``(rank, world_size)``

@@ -100,9 +100,9 @@ class Registry(dict[str, Any]):
         """Register ``module`` (an object, or a lazy ``"pkg.mod:Class"``), or return a decorator that registers.
 
         Args:
-            module_name: Name to register; the decorator defaults to the object's ``__name__``. module: Object to
-                register; ``None`` returns a decorator. force_overwrite: Allow a name that is already taken; the
-                override is logged as a warning.
+            module_name: Name to register; the decorator defaults to the object's ``__name__``.
+            module: Object to register; ``None`` returns a decorator.
+            force_overwrite: Allow a name that is already taken; the override is logged as a warning.
 
         Raises:
             DuplicateNameError: the name is taken (an ``AssertionError``).

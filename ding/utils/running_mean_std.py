@@ -12,9 +12,9 @@ class RunningMeanStd:
     """Mean and variance of a stream of batches (Chan et al. 1979, "Updating Formulae and a Pairwise Algorithm").
 
     Args:
-        epsilon: Initial weight: the statistics start with mean 0, variance 1 and this count. shape: Shape of one
-            element. With ``()`` the properties are floats, else float32 tensors on ``device``. device: Device of the
-            returned tensors.
+        epsilon: Initial weight: the statistics start with mean 0, variance 1 and this count.
+        shape: Shape of one element. With ``()`` the properties are floats, else float32 tensors on ``device``.
+        device: Device of the returned tensors.
     """
 
     def __init__(

@@ -25,10 +25,11 @@ class Scheduler(Configurable):
         schedule_flag: whether a policy uses its scheduler; ``step`` does not read it.
         schedule_mode: ``'reduce'`` (subtract the factor), ``'add'``, ``'multi'`` or ``'div'``.
         factor: above 0.
-        change_range: ``[low, high]``, bounds of the parameter. threshold: Minimum improvement that counts.
-            optimize_mode: Direction of improvement, ``'min'`` or ``'max'``. patience: Number of metrics without
-            improvement that are tolerated, >= 0. cooldown: Number of metrics ignored at the start and after a change,
-            >= 0.
+        change_range: ``[low, high]``, bounds of the parameter.
+        threshold: Minimum improvement that counts.
+        optimize_mode: Direction of improvement, ``'min'`` or ``'max'``.
+        patience: Number of metrics without improvement that are tolerated, >= 0.
+        cooldown: Number of metrics ignored at the start and after a change, >= 0.
 
     Attributes: the keys but ``schedule_flag``; ``last_metrics``, the metric of the last ``step`` (None at first);
     ``bad_epochs_num``, the number of metrics in a row without improvement; ``cooldown_counter``, the number still to be

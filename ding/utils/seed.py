@@ -126,9 +126,10 @@ class SeedTree:
         """Return the seed sequence of one place in the run.
 
         Args:
-            role: Kind of process or part, such as ``"collector"``. process: Index of the process within its role.
-                index: Index of the env (or episode) in the process. purpose: Purpose of the numbers, such as
-                ``"collect"`` or ``"evaluate"``.
+            role: Kind of process or part, such as ``"collector"``.
+            process: Index of the process within its role.
+            index: Index of the env (or episode) in the process.
+            purpose: Purpose of the numbers, such as ``"collect"`` or ``"evaluate"``.
         """
         return np.random.SeedSequence(self.seed, spawn_key=(_word(role), process, index, _word(purpose)))
 

@@ -79,7 +79,8 @@ class RecordBatch(Sequence[BufferedData]):
     Args:
         data: the data of the records.
         token: Token of the buffer.
-        serials: int64 ``[N]``, the push order of the records. slots: int64 ``[N]``, the slots of the records.
+        serials: int64 ``[N]``, the push order of the records.
+        slots: int64 ``[N]``, the slots of the records.
         meta: columns of N values per meta key; see :data:`MISSING`.
     """
 

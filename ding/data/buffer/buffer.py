@@ -31,8 +31,9 @@ class BufferedData:
     """A record of a buffer.
 
     Args:
-        data: Pushed object. index: Unique name of the record, 32 hex digits. ``None`` only in records that pad a group.
-            meta: Metadata with arbitrary keys.
+        data: Pushed object.
+        index: Unique name of the record, 32 hex digits. ``None`` only in records that pad a group.
+        meta: Metadata with arbitrary keys.
     """
 
     data: Any

@@ -34,8 +34,8 @@ class DequeBuffer(Buffer):
     Samples contain the stored objects themselves (copies of repeated ones), but copies of rows of columns.
 
     Args:
-        size: Maximum number of records. sliced: Whether ``unroll_len`` cuts groups into non-overlapping segments, see
-            :meth:`sample`.
+        size: Maximum number of records.
+        sliced: Whether ``unroll_len`` cuts groups into non-overlapping segments, see :meth:`sample`.
 
     Raises:
         ValueError: ``size`` is not a positive int.
@@ -138,7 +138,7 @@ class DequeBuffer(Buffer):
         Args:
             size: number of records, or of groups.
             indices: Indices of the records to return, in this order; repeats are allowed. Empty and False mean none.
-                replace: Whether to draw with replacement.
+            replace: Whether to draw with replacement.
             sample_range: restricts the candidates to a slice of the records, the oldest one being 0.
             ignore_insufficient: Whether to warn and return ``[]`` instead of raising if there are fewer than ``size``.
             groupby: a meta key. Records with an equal value form a group, in storage order; whole groups are drawn.
@@ -152,8 +152,8 @@ class DequeBuffer(Buffer):
 
         Raises:
             NotEnoughDataError: fewer records or groups than ``size``.
-            UnknownIndexError: No candidate has the index. SampleArgumentError: Arguments are missing or mutually
-                exclusive.
+            UnknownIndexError: No candidate has the index.
+            SampleArgumentError: Arguments are missing or mutually exclusive.
         """
         if indices is False or (indices is not None and not len(indices)):
             indices = None
@@ -406,7 +406,8 @@ def _draw_window(serials: np.ndarray, length: int, sliced: bool, generator: np.r
     """``length`` consecutive serials of a group that has at least so many.
 
     Args:
-        serials: Serials of the group, ascending. length: Length of the window.
+        serials: Serials of the group, ascending.
+        length: Length of the window.
         sliced: Whether windows begin at multiples of ``length``, the last one at ``len(serials) - length``, each drawn
             in proportion to the records it covers. Otherwise every start is equally likely.
         generator: Random generator.

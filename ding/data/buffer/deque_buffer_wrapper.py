@@ -32,8 +32,10 @@ class DequeBufferWrapper(Configurable):
     ``IS``. The same methods may be called from several threads, except ``update`` without ids.
 
     Args:
-        cfg: See :attr:`config`; missing keys take their defaults. tb_logger: Writer of the logged values; created if
-            None. exp_name: Folder of the experiment. instance_name: Name of the buffer in logs.
+        cfg: See :attr:`config`; missing keys take their defaults.
+        tb_logger: Writer of the logged values; created if None.
+        exp_name: Folder of the experiment.
+        instance_name: Name of the buffer in logs.
     """
 
     config: ClassVar[dict[str, Any]] = {
@@ -105,7 +107,8 @@ class DequeBufferWrapper(Configurable):
         """Draw ``size`` transitions: distinct ones, or by priority (then some may repeat).
 
         Args:
-            size: Number of transitions. train_iter: Iteration of the learner, the x axis of the logged values.
+            size: Number of transitions.
+            train_iter: Iteration of the learner, the x axis of the logged values.
 
         Returns:
             A ``TransitionBatch`` if all transitions are rows of columns, else a list of shallow copies; ``None`` if the

@@ -35,13 +35,14 @@ class LevelSampler(Configurable):
 
     Args:
         seeds: the seeds of all levels, each once.
-        obs_space: Ignored; DI-engine scripts pass the observation shape here. action_space: Number of actions (or a
-            ``Discrete`` space), the unit of ``policy_entropy``. num_actors: Number of envs. cfg: Overrides of
-            :attr:`config`.
+        obs_space: Ignored; DI-engine scripts pass the observation shape here.
+        action_space: Number of actions (or a ``Discrete`` space), the unit of ``policy_entropy``.
+        num_actors: Number of envs.
+        cfg: Overrides of :attr:`config`.
 
     Attributes:
-        seed2index: Seed -> its place in all arrays below. unseen_seed_weights: float64 ``[L]``, 1 for levels without a
-            score, else 0.
+        seed2index: Seed -> its place in all arrays below.
+        unseen_seed_weights: float64 ``[L]``, 1 for levels without a score, else 0.
         seed_scores: float64 ``[L]``.
         partial_seed_scores, partial_seed_steps: ``[num_actors, L]``, mean score and steps of the segments of an update
             that were cut before the end of their episode.

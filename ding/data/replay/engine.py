@@ -49,7 +49,8 @@ class RowStore:
 
     Args:
         size: number of slots.
-        options: Storage options. turned: Called with the mismatch when rows of another form turn all rows into objects.
+        options: Storage options.
+        turned: Called with the mismatch when rows of another form turn all rows into objects.
     """
 
     def __init__(self, size: int, options: StorageOptions, turned: Callable[[SchemaError], None] | None = None) -> None:
@@ -68,8 +69,8 @@ class RowStore:
             held: Returns the occupied slots.
 
         Raises:
-            SchemaError: The rows do not match, and ``mixed_rows`` is off. Nothing was changed. OSError: The disk that
-                holds the rows is full. Nothing was changed.
+            SchemaError: The rows do not match, and ``mixed_rows`` is off. Nothing was changed.
+            OSError: The disk that holds the rows is full. Nothing was changed.
         """
         storage = self.storage
         if storage is None:
@@ -302,8 +303,9 @@ class ReplayEngine:
         """Store rows; return the first slot and the number of rows stored (the last ones).
 
         Raises:
-            SchemaError: The rows do not match. Nothing was changed. OSError: The disk that holds the rows is full.
-                Nothing was changed. AssertionError: Used data is tracked, and an element has no ``data_id``.
+            SchemaError: The rows do not match. Nothing was changed.
+            OSError: The disk that holds the rows is full. Nothing was changed.
+            AssertionError: Used data is tracked, and an element has no ``data_id``.
         """
         placed = min(count, self.size)
         start = (self.ring.tail + count - placed) % self.size

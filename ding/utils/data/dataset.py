@@ -168,7 +168,8 @@ class ColumnDataset(Dataset[Any]):
 
     Args:
         columns: field -> array ``[N, ...]``.
-        needed: Required fields. where: File or kind of the data set, for messages.
+        needed: Required fields.
+        where: File or kind of the data set, for messages.
 
     Attributes:
         mean, std: Statistics of the observations, float32 ``[*obs_shape]``, if these are one numeric array.

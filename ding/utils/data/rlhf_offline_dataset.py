@@ -31,10 +31,10 @@ class OfflineRLDataset(Dataset[dict[str, Any]]):
             message of the question as the answer.
         extra_input_keys: further keys to keep; each is an attribute of the data set, too.
         apply_chat_template: build prompt and answer by the chat template of the tokenizer.
-        tokenizer_chat_template: Replaces the template of the tokenizer. input_template: Format string with one field
-            for the question; only without a chat template. num_processors: Number of processes that prepare a data set
-            of Hugging Face. parallel_load: Use the data set's ``map`` if it has one; otherwise records are prepared one
-            by one.
+        tokenizer_chat_template: Replaces the template of the tokenizer.
+        input_template: Format string with one field for the question; only without a chat template.
+        num_processors: Number of processes that prepare a data set of Hugging Face.
+        parallel_load: Use the data set's ``map`` if it has one; otherwise records are prepared one by one.
 
     Raises:
         KeyError: a record lacks a key.

@@ -145,7 +145,8 @@ def lcmp(first: Any, *items: Any) -> bool:
     """Whether a chain of comparisons holds, as in ``lcmp(1, "<", norm(keep()), "<=", 3)``.
 
     Raises:
-        ValueError: On evaluation: an operator lacks an operand. KeyError: On evaluation: an operator is unknown.
+        ValueError: On evaluation: an operator lacks an operand.
+        KeyError: On evaluation: an operator is unknown.
     """
     check_chain([first, *items])
     return failing_link([first, *items]) is None

@@ -15,7 +15,9 @@ def deprecated(since: str, removed_in: str, up_to: str | None = None) -> Callabl
     """Return a decorator that makes each call emit a ``FutureWarning`` and adds a note to the docstring.
 
     Args:
-        since: Version that deprecated the function. removed_in: Version that removes it. up_to: Replacement.
+        since: Version that deprecated the function.
+        removed_in: Version that removes it.
+        up_to: Replacement.
     """
 
     def mark(fn: Callable[P, T]) -> Callable[P, T]:

@@ -16,10 +16,12 @@ class SimpleMemState:
     """The memory of a layer and of the layers below it.
 
     Args:
-        layer_name: Name of the layer. layer_mem: Bytes of the layer itself.
+        layer_name: Name of the layer.
+        layer_mem: Bytes of the layer itself.
 
     Attributes:
-        total_mem: Bytes of the layer and all layers below it. sub_model_stats: Layers below, by name.
+        total_mem: Bytes of the layer and all layers below it.
+        sub_model_stats: Layers below, by name.
     """
 
     def __init__(self, layer_name: str, layer_mem: int = 0) -> None:

@@ -13,9 +13,11 @@ def group_sample(size_in_group: int, ordered_in_group: bool = True, max_use_in_g
     """Return ``size_in_group`` records of each sampled group. Requires ``groupby`` in ``sample``.
 
     Args:
-        size_in_group: Number of records. ordered_in_group: Whether to return a random window of consecutive records,
-            instead of a random subset in random order. max_use_in_group: Whether windows must fit into the group.
-            Otherwise they begin anywhere, so those near its end are shorter.
+        size_in_group: Number of records.
+        ordered_in_group: Whether to return a random window of consecutive records, instead of a random subset in random
+            order.
+        max_use_in_group: Whether windows must fit into the group. Otherwise they begin anywhere, so those near its end
+            are shorter.
 
     Raises:
         SampleArgumentError: ``size_in_group`` is not positive.

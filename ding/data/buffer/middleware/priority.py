@@ -38,10 +38,11 @@ class PriorityExperienceReplay:
     records and may be larger than the buffer. Groups cannot be drawn by priority.
 
     Args:
-        buffer: Buffer to sample from. IS_weight: Whether samples carry importance sampling weights.
-            priority_power_factor: Exponent alpha, typically 0.6; 0 draws uniformly, 1 in proportion to the priority.
-            IS_weight_power_factor: Initial exponent beta, typically 0.4; 1 fully corrects the sampling bias.
-            IS_weight_anneal_train_iter: Number of batches until beta is annealed to 1.
+        buffer: Buffer to sample from.
+        IS_weight: Whether samples carry importance sampling weights.
+        priority_power_factor: Exponent alpha, typically 0.6; 0 draws uniformly, 1 in proportion to the priority.
+        IS_weight_power_factor: Initial exponent beta, typically 0.4; 1 fully corrects the sampling bias.
+        IS_weight_anneal_train_iter: Number of batches until beta is annealed to 1.
 
     Raises:
         SampleArgumentError: Alpha or beta is outside of ``[0, 1]``.

@@ -15,7 +15,9 @@ def sample_range_view(buffer_: Buffer, start: int | None = None, end: int | None
     ``sample_range`` of the caller is applied within the view.
 
     Args:
-        buffer_: Buffer to sample from. start: First place, or ``None``. end: Place after the last one, or ``None``.
+        buffer_: Buffer to sample from.
+        start: First place, or ``None``.
+        end: Place after the last one, or ``None``.
 
     Raises:
         SampleArgumentError: Both are ``None``.

@@ -15,12 +15,13 @@ class Cache:
     becomes ready when it has waited for ``timeout`` seconds. Iterators take what is ready, in the order of the pushes.
 
     Concurrency: every method may be called from any thread. A push that completes a group blocks while ``maxlen`` ready
-        items have not been taken. The thread of :meth:`run` is a daemon and ends with :meth:`close`.
+    items have not been taken. The thread of :meth:`run` is a daemon and ends with :meth:`close`.
 
     Arguments:
         maxlen: items that become ready together.
         timeout: seconds after which an item becomes ready.
-        monitor_interval: Seconds between checks of the ages. _debug: Log items that become ready.
+        monitor_interval: Seconds between checks of the ages.
+        _debug: Log items that become ready.
     """
 
     def __init__(self, maxlen: int, timeout: float, monitor_interval: float = 1.0, _debug: bool = False) -> None:

@@ -1,6 +1,6 @@
-"""Leagues: who plays against whom in self-play, and how good everyone is."""
+"""Leagues: matchmaking for self-play, and ratings of players."""
 
-# They register players and leagues.
+# Registers players and leagues.
 from ding.league import one_vs_one_league, player, starcraft_player  # noqa: F401
 from ding.utils.exports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""How players of a league choose among opponents, from their win rates against them."""
+"""Choose opponents in a league from win rates."""
 
 import numpy as np
 
@@ -14,11 +14,11 @@ def pfsp(win_rates: np.ndarray, weighting: str) -> np.ndarray:
 
     Args:
         win_rates: ``[N]``, of the player against each opponent, N >= 1.
-        weighting: ``squared`` weights by ``(1 - w) ** 2``, which prefers the opponents that win; ``variance`` by
-            ``w * (1 - w)``, which prefers the equal ones.
+        weighting: ``squared`` weights by ``(1 - w) ** 2``, which prefers strong opponents; ``variance`` by ``w * (1 -
+            w)``, which prefers equal ones.
 
     Returns:
-        float64 ``[N]`` with the sum 1; uniform where all weights are 0, or nobody was beaten yet.
+        float64 ``[N]`` with the sum 1; uniform if all weights are 0, or if no opponent was beaten yet.
 
     Raises:
         InvalidArgumentError: ``win_rates`` is not an array of at least one number.

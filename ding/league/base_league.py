@@ -1,4 +1,4 @@
-"""A league: its players, and who plays next."""
+"""A league: its players and their matches."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class BaseLeague(Configurable, ABC):
-    """Keeps the players, decides who plays whom, counts results, and takes a snapshot of a player when one is due.
+    """Hold the players, match opponents, count results, and take a snapshot of a player when one is due.
 
     Thread-safe.
 
@@ -31,7 +31,7 @@ class BaseLeague(Configurable, ABC):
             ``path_policy``.
 
     Attributes:
-        league_uid: a random text that differs between leagues, also between two with the same config.
+        league_uid: A random string, unique per league, even with equal configs.
         player_path: ``"./league"``, as in DI-engine. It is not used; weights are in ``path_policy``.
     """
 
@@ -39,7 +39,7 @@ class BaseLeague(Configurable, ABC):
 
     def __init__(self, cfg: Mapping[str, Any], save_checkpoint_fn: Callable[[str, str], None] | None = None) -> None:
         self.cfg = EasyDict(deep_merge_dicts(self.default_config(), cfg))
-        # uuid4, as uuid1 contains the address of the machine's network card.
+        # uuid4, because uuid1 contains the MAC address of the machine.
         self.league_uid = str(uuid.uuid4())
         self.player_path = "./league"
         self.path_policy = self.cfg.get("path_policy", ".")
@@ -95,7 +95,7 @@ class BaseLeague(Configurable, ABC):
         """Return a player.
 
         Raises:
-            KeyError: there is none of this id.
+            KeyError: The id is unknown.
         """
         for player in [*self.active_players, *self.historical_players]:
             if player.player_id == player_id:
@@ -104,7 +104,7 @@ class BaseLeague(Configurable, ABC):
 
     @property
     def active_players_ids(self) -> list[str]:
-        """Ids of the players that learn."""
+        """Ids of the learning players."""
         return [player.player_id for player in self.active_players]
 
     def only_learning_player(self) -> ActivePlayer:
@@ -119,7 +119,7 @@ class BaseLeague(Configurable, ABC):
 
     @property
     def active_players_ckpts(self) -> list[str]:
-        """Files of their weights."""
+        """Files of the active players' weights."""
         return [player.checkpoint_path for player in self.active_players]
 
     @property
@@ -128,7 +128,7 @@ class BaseLeague(Configurable, ABC):
         return [player.player_id for player in self.historical_players]
 
     def get_job_info(self, player_id: str | None = None, eval_flag: bool = False) -> dict[str, Any]:
-        """Who plays next, see the subclass; ``player_id`` defaults to the first active player."""
+        """Return the next match, see the subclass; ``player_id`` defaults to the first active player."""
         player_id = self.active_players_ids[0] if player_id is None else player_id
         with self._lock:
             player = self._active(player_id)
@@ -139,7 +139,7 @@ class BaseLeague(Configurable, ABC):
 
     @abstractmethod
     def _get_job_info(self, player: ActivePlayer, eval_flag: bool = False) -> dict[str, Any]:
-        """Who plays next, for this player."""
+        """Return the next match of this player."""
 
     def finish_job(self, job_info: Mapping[str, Any]) -> None:
         """Count the results of a finished job: ``{'player_id': [home, away], 'result': nested lists}``."""
@@ -154,7 +154,7 @@ class BaseLeague(Configurable, ABC):
                 )
 
     def judge_snapshot(self, player_id: str, force: bool = False) -> bool:
-        """Take a snapshot of a player if one is due; returns whether it did."""
+        """Take a snapshot of a player if one is due; return whether one was taken."""
         with self._lock:
             player = self._active(player_id)
             before = player.state_dict()
@@ -175,20 +175,20 @@ class BaseLeague(Configurable, ABC):
 
     @abstractmethod
     def _mutate_player(self, player: ActivePlayer) -> None:
-        """What happens to a player after a snapshot."""
+        """Change a player after a snapshot."""
 
     def update_active_player(self, player_info: Mapping[str, Any]) -> bool:
         """Report the progress of a player: ``{'player_id', 'train_iteration' or 'eval_win'}``.
 
         Returns:
-            Whether it will be evaluated against a harder opponent.
+            Whether its next evaluation uses a harder opponent.
         """
         with self._lock:
             return self._update_player(self._active(player_info["player_id"]), player_info)
 
     @abstractmethod
     def _update_player(self, player: ActivePlayer, player_info: Mapping[str, Any]) -> bool:
-        """As :meth:`update_active_player`."""
+        """Same as :meth:`update_active_player`."""
 
     def _active(self, player_id: str) -> ActivePlayer:
         player = self.get_player_by_id(player_id)
@@ -197,9 +197,7 @@ class BaseLeague(Configurable, ABC):
         return player
 
     def player_rank(self, string: bool = False) -> dict[str, float] | str:
-        """Return the skill that each player has almost surely (``rating.exposure``), by id, or a table of them as
-        text.
-        """
+        """Return a conservative skill estimate of each player (``rating.exposure``) by id, or as a text table."""
         players = [*self.active_players, *self.historical_players]
         rank = {player.player_id: player.rating.exposure for player in players}
         if not string:
@@ -209,7 +207,7 @@ class BaseLeague(Configurable, ABC):
         return "\n".join([f"| {'Player ID':<{width}} | Rank (TrueSkill) |", f"|:{'-' * width}-|-{'-' * 16}:|", *lines])
 
     def save_checkpoint(self, source: str, target: str) -> None:
-        """Copy weights within ``path_policy``, whole or not at all."""
+        """Copy weights within ``path_policy`` atomically."""
         with open(self._path(source), "rb") as file:
             content = file.read()
         with atomic_write(self._path(target)) as copy_:
@@ -217,14 +215,14 @@ class BaseLeague(Configurable, ABC):
 
     def _path(self, name: str) -> str:
         root = os.path.realpath(self.path_policy)
-        # A path of a player begins with the folder, one of a config may be relative to it.
+        # Paths of players begin with the folder; those of a config may be relative to it.
         for path in (os.path.realpath(name), os.path.realpath(os.path.join(root, name))):
             if os.path.commonpath([root, path]) == root:
                 return path
         raise ValueError(f"{name!r} lies outside of the policy folder")
 
     def state_dict(self) -> dict[str, Any]:
-        """What JSON can hold of players and results."""
+        """Return players and results as JSON data."""
         with self._lock:
             return {
                 "active": {player.player_id: player.state_dict() for player in self.active_players},
@@ -233,7 +231,7 @@ class BaseLeague(Configurable, ABC):
             }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another league of the same config was."""
+        """Resume from the state of a league with the same config."""
         with self._lock:
             for player_id, one in state["active"].items():
                 self._active(player_id).load_state_dict(one)
@@ -244,7 +242,7 @@ class BaseLeague(Configurable, ABC):
 
 
 def historical_weights(state: Mapping[str, Any]) -> list[str]:
-    """Names, in the policy folder, of the weights of the historical players in the ``state_dict`` of a league."""
+    """Return the file names, in the policy folder, of the historical players' weights in a ``state_dict``."""
     return [os.path.basename(path) for _, _, path, *_ in state.get("historical", [])]
 
 
@@ -256,7 +254,7 @@ def create_league(cfg: Mapping[str, Any], *args: Any) -> BaseLeague:
     """Return the league that ``cfg.league_type`` names, after importing ``cfg.import_names``.
 
     Raises:
-        KeyError: no such type.
+        KeyError: The type is unknown.
     """
     import_module(cfg.get("import_names", []))
     league: BaseLeague = LEAGUE_REGISTRY.build(cfg["league_type"], cfg, *args)

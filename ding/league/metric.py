@@ -11,9 +11,9 @@ from ding.utils.errors import InvalidArgumentError, UnknownKeyError
 from ding.utils.names import check_choice, did_you_mean
 
 _Lead = TypeVar("_Lead", float, np.ndarray)
-# A new player, in the paper's scale.
+# Rating of a new player, in the scale of the paper.
 _MU, _SIGMA, _ELO = 25.0, 25 / 3, 1200
-# What a game is worth to a player.
+# Score of each result.
 _RESULTS = ("wins", "draws", "losses")
 _SCORES: dict[str | int, float] = {"wins": 1.0, "draws": 0.5, "losses": 0.0, 1: 1.0, 0: 0.5, -1: 0.0}
 
@@ -25,7 +25,7 @@ class _Rating(NamedTuple):
 
 
 class PlayerRating(_Rating):
-    """A belief about the skill of a player: normal with mean ``mu`` and standard deviation ``sigma``.
+    """Belief about the skill of a player: a normal distribution with mean ``mu`` and standard deviation ``sigma``.
 
     Args:
         mu, sigma: 25 and 25 / 3 by default.
@@ -42,7 +42,7 @@ class PlayerRating(_Rating):
 
     @property
     def exposure(self) -> float:
-        """A skill that the player has almost surely: ``mu - 3 * sigma``."""
+        """Conservative estimate of the skill: ``mu - 3 * sigma``."""
         return self.mu - 3 * self.sigma
 
     def __repr__(self) -> str:
@@ -57,16 +57,16 @@ class EloCalculator:
     def get_new_rating(
         rating_a: float, rating_b: float, result: str | int, k_factor: float = 32.0, beta: float = 200.0
     ) -> tuple[int, int]:
-        """Ratings after a game, rounded.
+        """Return the rounded ratings after a game.
 
         Args:
-            rating_a, rating_b: before the game.
-            result: ``wins``, ``draws`` or ``losses`` (or 1, 0, -1), from the view of the first.
-            k_factor: how much one game changes at most.
-            beta: half the difference at which the better one wins 10 of 11 games.
+            rating_a, rating_b: Ratings before the game.
+            result: ``wins``, ``draws`` or ``losses`` (or 1, 0, -1), from the view of the first player.
+            k_factor: Maximum change by one game.
+            beta: Half the rating difference at which the better player wins 10 of 11 games.
 
         Raises:
-            InvalidArgumentError: unknown result.
+            InvalidArgumentError: The result is unknown.
         """
         check_choice("result", result, _SCORES, InvalidArgumentError)
         change = k_factor * (_SCORES[result] - _expected_score(rating_a - rating_b, beta))
@@ -76,19 +76,19 @@ class EloCalculator:
     def get_new_rating_array(
         rating: np.ndarray, result: np.ndarray, game_count: np.ndarray, k_factor: float = 32.0, beta: float = 200.0
     ) -> np.ndarray:
-        """Ratings of N players after games between them, rounded.
+        """Return the rounded ratings of N players after games between them.
 
         Args:
             rating: ``[N]``, before the games.
-            result: ``[N, N]``, mean result of the player of the row against that of the column: 1 where it won all
-                games, -1 where it lost all.
-            game_count: ``[N, N]``, games of both; those without games do not count.
+            result: ``[N, N]``, mean result of the row's player against the column's: 1 if it won all games, -1 if it
+                lost all.
+            game_count: ``[N, N]``, number of games of each pair; pairs without games are ignored.
 
         Returns:
             int64 ``[N]``.
 
         Raises:
-            InvalidArgumentError: a result is outside of [-1, 1].
+            InvalidArgumentError: A result is outside of [-1, 1].
         """
         if np.abs(result).max(initial=0) > 1:
             raise InvalidArgumentError(f"result must be the mean of 1, 0, -1 per game, got {np.abs(result).max()}")
@@ -99,7 +99,7 @@ class EloCalculator:
 
 
 def _expected_score(lead: _Lead, beta: float) -> _Lead:
-    """Of the player who leads by ``lead`` Elo points (a number or an array)."""
+    """Return the expected score of a player who leads by ``lead`` Elo points (a number or an array)."""
     score: _Lead = 1.0 / (1.0 + 10.0 ** (-lead / (2.0 * beta)))
     return score
 
@@ -109,17 +109,17 @@ get_elo_array = EloCalculator.get_new_rating_array
 
 
 class LeagueMetricEnv:
-    """TrueSkill for games of one against one; see Herbrich et al., "TrueSkill: A Bayesian Skill Rating System"
-    (NIPS 2006). With two players the message passing ends after one step and has the closed form used here.
+    """TrueSkill for one-versus-one games; see Herbrich et al., "TrueSkill: A Bayesian Skill Rating System" (NIPS 2006).
+    With two players the message passing ends after one step and has the closed form used here.
 
     Args:
-        mu, sigma: belief about a new player.
-        beta: standard deviation of the performance in one game.
-        tau: how much skill drifts between games.
-        draw_probability: of two players of equal skill.
+        mu, sigma: Belief about a new player.
+        beta: Standard deviation of the performance in one game; higher values make results less informative.
+        tau: Drift of skill between games; higher values keep ratings changing.
+        draw_probability: Probability of a draw between players of equal skill.
         backend: ignored; the ``trueskill`` package chooses its normal distribution by it.
         elo_init: Elo rating of a new player.
-        elo_beta: of :class:`EloCalculator`.
+        elo_beta: ``beta`` of :class:`EloCalculator`.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class LeagueMetricEnv:
     def create_rating(
         self, mu: float | None = None, sigma: float | None = None, elo_init: float | None = None
     ) -> PlayerRating:
-        """Belief about a new player; what is None is as the config says."""
+        """Return the belief about a new player; None takes the configured value."""
         return PlayerRating(
             self.mu if mu is None else mu,
             self.sigma if sigma is None else sigma,
@@ -164,11 +164,11 @@ class LeagueMetricEnv:
 
         Args:
             result: ``wins``, ``draws`` or ``losses`` of ``team1``, or a sequence of these, one for each game.
-            drawn: whether one game ended in a draw; without ``result`` and ``drawn``, ``team1`` has won it.
+            drawn: Whether a single game ended in a draw; without ``result`` and ``drawn``, ``team1`` has won.
 
         Raises:
-            InvalidArgumentError: ``result`` and ``drawn`` together.
-            UnknownKeyError: another result.
+            InvalidArgumentError: Both ``result`` and ``drawn`` are given.
+            UnknownKeyError: The result is unknown.
         """
         if result and drawn:
             raise InvalidArgumentError(f"drawn=True is a result, but result={result!r} is given, too")
@@ -180,7 +180,7 @@ class LeagueMetricEnv:
         return home, away
 
     def rate_1vsC(self, team1: PlayerRating, team2: PlayerRating, result: Sequence[str]) -> PlayerRating:
-        """Belief about ``team1`` after games against one whose rating stays, as that of a scripted opponent."""
+        """Return the belief about ``team1`` after games against an opponent with a fixed rating, such as a script."""
         for one in result:
             team1, _ = self.rate_1vs1(team1, team2, one)
         return team1
@@ -200,12 +200,12 @@ class LeagueMetricEnv:
 
     @classmethod
     def of(cls, cfg: Mapping[str, Any]) -> "LeagueMetricEnv":
-        """From a config."""
+        """Create the environment from a config."""
         return cls(**{key: cfg[key] for key in ("mu", "sigma", "beta", "tau", "draw_probability") if key in cfg})
 
 
 def _shrunk(variance: float, c: float, w: float) -> float:
-    """Standard deviation after a game."""
+    """Return the standard deviation after a game."""
     return math.sqrt(variance * max(1e-12, 1 - variance / c**2 * w))
 
 

@@ -1,4 +1,4 @@
-"""A league for games of one against one."""
+"""A league for one-versus-one games."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -20,14 +20,14 @@ class OneVsOneLeague(BaseLeague):
         # Number of learning players per type and category.
         "active_players": {"naive_sp_player": 1},
         "naive_sp_player": {
-            # (int) Train iterations of a phase; a snapshot is due after one or two.
+            # (int) Train iterations per phase; a snapshot is due after one or two phases.
             "one_phase_step": 10,
             # Probabilities of the ways to choose an opponent.
             "branch_probs": {"pfsp": 0.5, "sp": 0.5},
-            # (float) Win rate against all snapshots with which one phase is enough.
+            # (float) Win rate against all snapshots above which one phase suffices.
             "strong_win_rate": 0.7,
         },
-        # Those of AlphaStar; set `active_players` to have some.
+        # Player types of AlphaStar; set `active_players` to use them.
         "main_player": {
             "one_phase_step": 10,
             "branch_probs": {"pfsp": 0.5, "sp": 0.35, "verification": 0.15},
@@ -37,30 +37,31 @@ class OneVsOneLeague(BaseLeague):
             "one_phase_step": 10,
             "branch_probs": {"main_players": 1.0},
             "strong_win_rate": 0.7,
-            # (float) Win rate against a main player below which its snapshots are played in its place.
+            # (float) Win rate against a main player below which its snapshots play instead.
             "min_valid_win_rate": 0.3,
         },
         "league_exploiter": {
             "one_phase_step": 10,
             "branch_probs": {"pfsp": 1.0},
             "strong_win_rate": 0.7,
-            # (float) Probability that it begins anew after a snapshot.
+            # (float) Probability of a reset to the initial weights after a snapshot.
             "mutate_prob": 0.25,
         },
         # (bool) Start from pretrained weights.
         "use_pretrain": False,
-        # (bool) Let pretrained weights play as a snapshot.
+        # (bool) Add pretrained weights as a snapshot.
         "use_pretrain_init_historical": False,
         "pretrain_checkpoint_path": {"default": "default_cate_pretrain.pth"},
-        # decay: of old games per new game; min_win_rate_games: below it, a win rate is 0.5.
+        # decay: factor of old games per new game; min_win_rate_games: with fewer games, a win rate is 0.5.
         "payoff": {"type": "battle", "decay": 0.99, "min_win_rate_games": 8},
-        # Of the TrueSkill ratings.
+        # Parameters of the TrueSkill ratings.
         "metric": {"mu": 0, "sigma": 25 / 3, "beta": 25 / 3 / 2, "tau": 0.0, "draw_probability": 0.02},
     }
 
     def _get_job_info(self, player: ActivePlayer, eval_flag: bool = False) -> dict[str, Any]:
-        """``{'agent_num', 'launch_player', 'player_id', 'checkpoint_path', 'player_active_flag'}``, the last three as
-        lists of one (evaluation, with ``eval_opponent``) or two."""
+        """Return ``{'agent_num', 'launch_player', 'player_id', 'checkpoint_path', 'player_active_flag'}``, the last
+        three as lists of one entry (evaluation, with ``eval_opponent``) or two.
+        """
         opponent = player.get_job(eval_flag)["opponent"]
         if not eval_flag and not isinstance(opponent, Player):
             raise TypeError(f"{player.player_id} chose {opponent!r} as its opponent, expected a player")
@@ -75,7 +76,7 @@ class OneVsOneLeague(BaseLeague):
         return {**job, "eval_opponent": opponent} if eval_flag else job
 
     def _mutate_player(self, player: ActivePlayer) -> None:
-        """Players go on as they are."""
+        """Leave the player unchanged."""
 
     def _update_player(self, player: ActivePlayer, player_info: Mapping[str, Any]) -> bool:
         if "train_iteration" in player_info:

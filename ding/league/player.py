@@ -18,11 +18,11 @@ class Player:
     Args:
         cfg: config of the league.
         category: kind of player, e.g. a race.
-        init_payoff: win rates that all players share.
+        init_payoff: Win rates shared by all players.
         checkpoint_path: file of the weights, in the policy folder.
         player_id: unique name.
         total_agent_step: train iterations so far.
-        rating: belief about its skill.
+        rating: Belief about its skill.
     """
 
     _name = "BasePlayer"
@@ -48,7 +48,7 @@ class Player:
 
 @PLAYER_REGISTRY.register("historical_player")
 class HistoricalPlayer(Player):
-    """A snapshot that does not learn any more. ``parent_id`` is the player that it was taken from."""
+    """A snapshot that no longer learns. ``parent_id`` is the player it was taken from."""
 
     _name = "HistoricalPlayer"
 
@@ -64,12 +64,12 @@ def _is_historical(player: Player) -> bool:
 class ActivePlayer(Player):
     """A player that learns.
 
-    Config (of its kind): ``one_phase_step`` (train iterations of a phase), ``branch_probs`` (``{branch: probability}``,
-    how opponents are chosen: the method ``_<branch>_branch`` does it) and ``strong_win_rate``. All players have the
-    branch ``pfsp``: former selves of anyone, the harder ones more often.
+    Config (of its kind): ``one_phase_step`` (train iterations of a phase), ``branch_probs`` (``{branch: probability}``;
+    the method ``_<branch>_branch`` chooses the opponent) and ``strong_win_rate``. All players have the branch ``pfsp``:
+    snapshots of any player, harder ones more often.
 
     Raises:
-        KeyError: a branch that this kind of player has not.
+        KeyError: This kind of player has no such branch.
         InvalidArgumentError: ``branch_probs`` is not a dict.
     """
 
@@ -95,7 +95,7 @@ class ActivePlayer(Player):
         self._eval_opponent_index = 0
 
     def is_trained_enough(self, select_fn: Callable[[Player], bool] | None = None) -> bool:
-        """Return whether a snapshot is due: after two phases, or after one if it beats all it is compared with."""
+        """Return whether a snapshot is due: after two phases, or after one if it beats all reference opponents."""
         passed = self.total_agent_step - self._last_enough_step
         phases = 2 if passed >= 2 * self._one_phase_step else int(passed >= self._one_phase_step)
         due = phases == 2 or (phases == 1 and self._beats_all(self._get_players(select_fn or _is_historical)))
@@ -104,7 +104,7 @@ class ActivePlayer(Player):
         return due
 
     def _beats_all(self, rivals: list[Player]) -> bool:
-        """Return whether the win rate against each of these is above ``strong_win_rate``; False against nobody."""
+        """Return whether the win rate against each player is above ``strong_win_rate``; False without players."""
         return bool(rivals) and min(self._win_rates(rivals)) > self._strong_win_rate
 
     def snapshot(self, metric_env: LeagueMetricEnv) -> HistoricalPlayer:
@@ -122,11 +122,11 @@ class ActivePlayer(Player):
         )
 
     def mutate(self, info: Mapping[str, Any]) -> str | None:
-        """Id of the weights to start over with; ``None``: go on."""
+        """Return the path of the weights to restart from; ``None`` to continue."""
         return None
 
     def get_job(self, eval_flag: bool = False) -> dict[str, Any]:
-        """``{'opponent': player or difficulty}``."""
+        """Return ``{'opponent': player or difficulty}``."""
         if eval_flag:
             return {"opponent": self._eval_opponent_difficulty[self._eval_opponent_index]}
         names = list(self._branch_probs)
@@ -135,7 +135,7 @@ class ActivePlayer(Player):
         return {"opponent": self._branches[name]()}
 
     def increment_eval_difficulty(self) -> bool:
-        """Evaluate against a harder opponent from now on; False when there is none."""
+        """Switch to a harder opponent for evaluations; return False if there is none."""
         if self._eval_opponent_index + 1 < len(self._eval_opponent_difficulty):
             self._eval_opponent_index += 1
             return True
@@ -152,15 +152,15 @@ class ActivePlayer(Player):
         return rates
 
     def _pfsp_branch(self) -> Player:
-        """Return a historical player; itself if there is none."""
+        """Return a historical player, or the player itself if there is none."""
         return self._prioritised(self._get_players(_is_historical), "squared") or self
 
     def _prioritised(self, rivals: list[Player], weighting: str) -> Player | None:
-        """One of these, drawn as :func:`~ding.league.algorithm.pfsp` weights them; None of nobody."""
+        """Draw one of these players with the weights of :func:`~ding.league.algorithm.pfsp`; None if there are none."""
         return self._get_opponent(rivals, pfsp(np.array(self._win_rates(rivals)), weighting)) if rivals else None
 
     def state_dict(self) -> dict[str, Any]:
-        """What JSON can hold of its progress."""
+        """Return its progress as JSON data."""
         return {
             "step": self.total_agent_step,
             "enough": self._last_enough_step,
@@ -169,7 +169,7 @@ class ActivePlayer(Player):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a ``state_dict``."""
+        """Restore a ``state_dict``."""
         self.total_agent_step, self._last_enough_step = int(state["step"]), int(state["enough"])
         self._eval_opponent_index = int(state["difficulty"])
         self.rating = PlayerRating(*state["rating"])
@@ -177,7 +177,7 @@ class ActivePlayer(Player):
 
 @PLAYER_REGISTRY.register("naive_sp_player")
 class NaiveSpPlayer(ActivePlayer):
-    """Plays itself (``sp``), or former selves, the harder ones more often (``pfsp``)."""
+    """A player that plays itself (``sp``), or its snapshots, harder ones more often (``pfsp``)."""
 
     _name = "NaiveSpPlayer"
 
@@ -186,7 +186,7 @@ class NaiveSpPlayer(ActivePlayer):
 
 
 def eval_opponents(player_cfg: Mapping[str, Any]) -> list[str]:
-    """Return the opponents of a player's evaluations, the weaker ones first."""
+    """Return the opponents of a player's evaluations, weaker ones first."""
     return list(player_cfg.get("eval_opponent_difficulty") or ["RULE_BASED"])
 
 
@@ -194,7 +194,7 @@ def create_player(cfg: Mapping[str, Any], player_type: str, *args: Any, **kwargs
     """Return the player that is registered as ``player_type``, after importing ``cfg.import_names``.
 
     Raises:
-        KeyError: no such type.
+        KeyError: The type is unknown.
     """
     import_module(cfg.get("import_names", []))
     player: Player = PLAYER_REGISTRY.build(player_type, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Who won how often against whom."""
+"""Payoffs: win rates between players."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 from ding.utils.nested import iter_nested
 
-# A result, as the other player sees it.
+# Result from the other player's view.
 _MIRRORED = {"wins": "losses", "losses": "wins", "draws": "draws"}
 
 
@@ -26,7 +26,7 @@ class BattleRecordDict(dict[str, float]):
 
 
 class HasPlayerId(Protocol):
-    """What a payoff needs of a player."""
+    """Role protocol of a player in a payoff."""
 
     @property
     def player_id(self) -> str:
@@ -39,7 +39,8 @@ class BattleSharedPayoff:
     ``payoff[home, away]`` is the win rate of ``home``, draws counting half; 0.5 before ``min_win_rate_games`` games.
 
     Args:
-        cfg: ``decay`` (of old games, per new game) and ``min_win_rate_games`` (8).
+        cfg: ``decay`` (factor of old games per new game; lower values follow recent results faster) and
+            ``min_win_rate_games`` (8).
     """
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
@@ -50,7 +51,7 @@ class BattleSharedPayoff:
         self._lock = threading.RLock()
 
     def add_player(self, player: HasPlayerId) -> None:
-        """Take a player in; one that is in already stays."""
+        """Add a player; an existing one is kept."""
         with self._lock:
             if player.player_id not in self.players_ids:
                 self._players.append(player)
@@ -62,7 +63,7 @@ class BattleSharedPayoff:
 
     @property
     def players_ids(self) -> list[str]:
-        """Their ids."""
+        """Ids of all players."""
         return [player.player_id for player in self._players]
 
     def update(self, job_info: Mapping[str, Any]) -> bool:
@@ -73,7 +74,7 @@ class BattleSharedPayoff:
                 of the first player.
 
         Returns:
-            False, and nothing is counted, for unknown players or results.
+            False, without counting anything, for unknown players or results.
         """
         try:
             home, away = job_info["player_id"]
@@ -102,7 +103,7 @@ class BattleSharedPayoff:
         return (record["wins"] + 0.5 * record["draws"]) / record["games"]
 
     def __getitem__(self, pair: tuple[Any, Any]) -> Any:
-        """Win rate of one player (or id), or each of several, against one or several: a float or nested lists."""
+        """Return the win rate of one or several players (or ids) against one or several: a float or nested lists."""
         home, away = pair
         with self._lock:
             table = [[self._win_rate(one, other) for other in _ids(away)] for one in _ids(home)]
@@ -111,18 +112,18 @@ class BattleSharedPayoff:
         return table if isinstance(away, (list, tuple)) else [row[0] for row in table]
 
     def get_key(self, home: str, away: str) -> tuple[str, bool]:
-        """One name for the pair of two players, and whether it begins with ``away``."""
+        """Return a common name for a pair of players, and whether it begins with ``away``."""
         order = self.players_ids
         turned = order.index(home) > order.index(away)
         return (f"{away}-{home}" if turned else f"{home}-{away}"), turned
 
     def state_dict(self) -> dict[str, Any]:
-        """Records that JSON can hold."""
+        """Return the records as JSON data."""
         with self._lock:
             return {"records": [[home, away, dict(record)] for (home, away), record in self._records.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a ``state_dict``."""
+        """Restore a ``state_dict``."""
         with self._lock:
             self._records = {}
             for home, away, record in state["records"]:
@@ -131,7 +132,7 @@ class BattleSharedPayoff:
 
 
 def game_result(lead: float) -> str:
-    """``wins``, ``losses`` or ``draws`` of a player, by the sign of the return of the game."""
+    """Return ``wins``, ``losses`` or ``draws`` of a player, by the sign of the game's return."""
     return "wins" if lead > 0 else "losses" if lead < 0 else "draws"
 
 
@@ -139,7 +140,7 @@ def create_payoff(cfg: Mapping[str, Any]) -> BattleSharedPayoff:
     """Return the payoff that ``cfg['type']`` names; only ``battle`` is known.
 
     Raises:
-        KeyError: another type.
+        KeyError: The type is unknown.
     """
     if cfg["type"] != "battle":
         raise KeyError(f"payoff.type: unknown {cfg['type']!r}; known: 'battle'")
@@ -147,6 +148,6 @@ def create_payoff(cfg: Mapping[str, Any]) -> BattleSharedPayoff:
 
 
 def _ids(players: Any) -> list[str]:
-    """Return the ids of one or several players, or of their ids."""
+    """Return the ids of one or several players or ids."""
     several: Sequence[Any] = players if isinstance(players, (list, tuple)) else [players]
     return [one if isinstance(one, str) else one.player_id for one in several]

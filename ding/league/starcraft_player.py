@@ -1,7 +1,7 @@
 """The players of AlphaStar's league: a main player, and exploiters that search for its weaknesses.
 
 See Vinyals et al., "Grandmaster level in StarCraft II using multi-agent reinforcement learning" (Nature 2019). A player
-without former selves to choose from plays itself, or the main player that its branch drew.
+without snapshots to choose from plays itself, or the main player drawn by its branch.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -15,7 +15,7 @@ from ding.utils.errors import InvalidArgumentError
 
 
 class _LeaguePlayer(ActivePlayer):
-    """What the three kinds share: choices among the former selves of others."""
+    """Base class of the three kinds: choices among the snapshots of others."""
 
     def _random_main_player(self) -> "MainPlayer":
         mains = [player for player in self.payoff.players if isinstance(player, MainPlayer)]
@@ -29,7 +29,7 @@ class _LeaguePlayer(ActivePlayer):
 
 @PLAYER_REGISTRY.register("main_player")
 class MainPlayer(_LeaguePlayer):
-    """The player that shall beat all others.
+    """A player trained to beat all others.
 
     Branches: ``pfsp`` (all history, the harder ones more often), ``sp`` (a main player, or its history while it is too
     strong) and ``verification`` (former exploiters, while they win).
@@ -56,10 +56,10 @@ class MainPlayer(_LeaguePlayer):
 
 @PLAYER_REGISTRY.register("main_exploiter")
 class MainExploiter(_LeaguePlayer):
-    """Searches for the weaknesses of the main players, and begins anew after each snapshot.
+    """A player that exploits weaknesses of the main players, and is reset after each snapshot.
 
-    Config, besides that of every player: ``min_valid_win_rate``, below which it plays the history of a main player in
-    its place. Its branch is ``main_players``.
+    Additional config: ``min_valid_win_rate``, the win rate below which it plays the snapshots of a main player instead.
+    Its branch is ``main_players``.
     """
 
     _name = "MainExploiter"
@@ -79,16 +79,17 @@ class MainExploiter(_LeaguePlayer):
         return super().is_trained_enough(select_fn or (lambda player: isinstance(player, MainPlayer)))
 
     def mutate(self, info: Mapping[str, Any]) -> str | None:
-        """``info['reset_checkpoint_path']``, always."""
+        """Return ``info['reset_checkpoint_path']``, always."""
         path: str | None = info["reset_checkpoint_path"]
         return path
 
 
 @PLAYER_REGISTRY.register("league_exploiter")
 class LeagueExploiter(_LeaguePlayer):
-    """Searches for weaknesses of the whole league, and begins anew after some of its snapshots.
+    """A player that exploits weaknesses of the whole league, and is reset after some snapshots.
 
-    Config, besides that of every player: ``mutate_prob``, the probability of that. Its branch is ``pfsp``.
+    Additional config: ``mutate_prob``, the probability of a reset; higher values give more diverse exploiters. Its
+    branch is ``pfsp``.
 
     Raises:
         InvalidArgumentError: ``mutate_prob`` is outside of [0, 1].
@@ -103,6 +104,6 @@ class LeagueExploiter(_LeaguePlayer):
             raise InvalidArgumentError(f"mutate_prob={self._mutate_prob} must be in [0, 1]")
 
     def mutate(self, info: Mapping[str, Any]) -> str | None:
-        """``info['reset_checkpoint_path']`` with the probability ``mutate_prob``."""
+        """Return ``info['reset_checkpoint_path']`` with probability ``mutate_prob``."""
         path: str | None = info["reset_checkpoint_path"] if np.random.uniform() < self._mutate_prob else None
         return path

@@ -1,4 +1,4 @@
-"""What masters and slaves are built from."""
+"""Building blocks of masters and slaves."""
 
 from ding.utils.exports import lazy_exports
 

@@ -19,10 +19,10 @@ def get_host_ip() -> str:
 def split_http_address(address: str, default_port: int | None = None) -> tuple[str, int, bool, str]:
     """``'https://1.2.3.4:8787/p'`` -> ``('1.2.3.4', 8787, True, '/p')``: host, port, whether https, path.
 
-    The scheme may be left out (http). Without a port it is ``default_port``, or else 80 or 443.
+    The scheme defaults to http, the port to ``default_port``, else 80 or 443.
 
     Raises:
-        ValueError: another scheme, no host, or no valid port.
+        ValueError: The scheme is unknown, the host is missing, or the port is invalid.
     """
     parts = urlsplit(address if "://" in address else f"http://{address}")
     if parts.scheme not in ("http", "https"):

@@ -13,7 +13,7 @@ Self = TypeVar("Self", bound="ControllableContext")
 
 
 def random_token(length: int = 64) -> str:
-    """``length`` hexadecimal characters from the random source of the system: no seed makes them predictable."""
+    """Return ``length`` hexadecimal characters from the system's random source, which no seed makes predictable."""
     if length < 1:
         raise ValueError(f"the length of a token must be positive, got {length}")
     return secrets.token_hex((length + 1) // 2)[:length]
@@ -29,8 +29,8 @@ def translate_dict_func(functions: Mapping[str, Callable[..., Any]]) -> Callable
 
 
 def default_func(return_value: object = None) -> Callable[[Callable[..., Any] | None], Callable[..., Any]]:
-    """Stands in for a callback that may be missing: ``default_func(0)(callback)`` is the callback, or for ``None`` a
-    function that takes anything and returns 0.
+    """Replace a missing callback: ``default_func(0)(callback)`` is the callback, or for ``None`` a function that
+    accepts any arguments and returns 0.
     """
 
     def stand_in(*_args: Any, **_kwargs: Any) -> object:
@@ -43,15 +43,15 @@ def default_func(return_value: object = None) -> Callable[[Callable[..., Any] | 
 
 
 class ControllableContext(ABC):
-    """Something that is started and closed; ``with`` does both."""
+    """A resource that is started and closed; ``with`` does both."""
 
     @abstractmethod
     def start(self) -> object:
-        """Begin."""
+        """Start."""
 
     @abstractmethod
     def close(self) -> object:
-        """End; a second call does nothing."""
+        """Close; a second call has no effect."""
 
     def __enter__(self: Self) -> Self:
         self.start()
@@ -62,31 +62,31 @@ class ControllableContext(ABC):
 
 
 class ControllableService(ControllableContext):
-    """A context that runs by itself: ``shutdown`` asks it to end, ``join`` waits until it has."""
+    """A context that runs in the background: ``shutdown`` requests its end, ``join`` waits for it."""
 
     @abstractmethod
     def shutdown(self) -> None:
-        """Ask the service to end; does not wait."""
+        """Request the end of the service without waiting."""
 
     @abstractmethod
     def join(self) -> None:
         """Wait until the service has ended."""
 
     def close(self) -> None:
-        """``shutdown`` and ``join``."""
+        """Call ``shutdown`` and ``join``."""
         self.shutdown()
         self.join()
 
 
 class Counters:
-    """Named counters, all zero at first. All methods are atomic."""
+    """Named counters, initially zero. All methods are atomic."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
 
     def add(self, name: str, amount: int = 1) -> None:
-        """Count."""
+        """Increase counters."""
         with self._lock:
             self._counts[name] += amount
 
@@ -99,35 +99,35 @@ class Counters:
 
 
 class DblEvent:
-    """A flag on which threads can wait in both directions. All methods are atomic."""
+    """A flag that threads can wait on in both directions. All methods are atomic."""
 
     def __init__(self, opened: bool = False) -> None:
         self._opened = bool(opened)
         self._changed = threading.Condition()
 
     def open(self) -> None:
-        """Open it and wake the threads that wait for that."""
+        """Open the flag and wake the threads waiting for it to open."""
         self._set(True)
 
     def close(self) -> None:
-        """Close it and wake the threads that wait for that."""
+        """Close the flag and wake the threads waiting for it to close."""
         self._set(False)
 
     def is_open(self) -> bool:
-        """Return whether it is open now."""
+        """Return whether the flag is open."""
         return self._opened
 
     def is_close(self) -> bool:
-        """Return whether it is closed now."""
+        """Return whether the flag is closed."""
         return not self._opened
 
     def wait_for_open(self, timeout: float | None = None) -> bool:
-        """Wait up to ``timeout`` seconds (None: without limit) until it is open; returns whether it is."""
+        """Wait up to ``timeout`` seconds (None: no limit) until the flag is open; return whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: self._opened, timeout)
 
     def wait_for_close(self, timeout: float | None = None) -> bool:
-        """Wait up to ``timeout`` seconds (None: without limit) until it is closed; returns whether it is."""
+        """Wait up to ``timeout`` seconds (None: no limit) until the flag is closed; return whether it is."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._opened, timeout)
 

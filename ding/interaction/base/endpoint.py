@@ -1,6 +1,6 @@
-"""The routes of a service with their handlers and checks, the answers, and the exception that becomes one.
+"""Routes of a service with handlers and checks, answers, and the exception for error answers.
 
-``wsgi.py`` makes a Flask application of them. The order of the checks is fixed: run token, route, the checks of the
+``wsgi.py`` builds a Flask application from them. The order of the checks is fixed: run token, route, the checks of the
 route (shutdown, channel, connection token), and only then the body.
 """
 
@@ -29,7 +29,7 @@ _CHANNEL = re.compile(r"-?[0-9]{1,19}")
 
 @unique
 class CommonErrorCode(IntEnum):
-    """Codes of answers that have no code of their own."""
+    """Error codes of answers without a specific code."""
 
     SUCCESS = 0
     COMMON_FAILURE = 1
@@ -105,23 +105,24 @@ def responsible(
 
 
 class Guard(Protocol):
-    """Checks who sent a request."""
+    """Checks the sender of a request."""
 
     def check(self, authorization: str | None) -> WorkerName | None:
-        """Check the ``Authorization`` header; returns the worker whose token it is, None for one that opens everything.
+        """Check the ``Authorization`` header; return the worker of a worker token, None for one that authorises
+        everything.
 
         Raises:
-            ResponsibleException: no token (401) or a wrong one (403).
+            ResponsibleException: The token is missing (401) or wrong (403).
         """
 
 
 class Call:
-    """One request, as a handler sees it.
+    """One request, as passed to a handler.
 
     Args:
         request: Flask's request.
-        max_body_bytes: the largest body that is read.
-        worker: the worker whose token the request has; None for a token that opens everything.
+        max_body_bytes: Maximum size of the body.
+        worker: Worker whose token the request carries; None for a token that authorises everything.
     """
 
     def __init__(self, request: Request, max_body_bytes: int, worker: WorkerName | None = None) -> None:
@@ -136,14 +137,14 @@ class Call:
 
     @property
     def token(self) -> str:
-        """The token of the connection to which the request belongs; empty without one."""
+        """Token of the connection that the request belongs to; empty without one."""
         return self.header("Token") or ""
 
     def body(self, kind: type[MessageT], code: int = ProtocolErrorCode.BODY_INVALID) -> MessageT:
         """Return the decoded body.
 
         Raises:
-            ResponsibleException: it is no JSON, or none of this kind (400, with ``code``), or too large (413).
+            ResponsibleException: The body is not JSON or not of this kind (400, with ``code``), or too large (413).
         """
         body = self._request.get_data(cache=False)
         self._check_size(len(body))
@@ -159,7 +160,7 @@ class Call:
 
 
 class Answer(NamedTuple):
-    """What a handler returns: a sentence and data."""
+    """Result of a handler: a sentence and data."""
 
     message: str = ""
     data: Any = None
@@ -167,11 +168,11 @@ class Answer(NamedTuple):
 
 Handler = Callable[[Call], Answer]
 Check = Callable[[Call], object]
-"""Looks at the head of a request; raises ``ResponsibleException`` to refuse it."""
+"""Check of the head of a request; raises ``ResponsibleException`` to refuse it."""
 
 
 class Route(NamedTuple):
-    """How one method of one path is answered."""
+    """Handler and checks of one method of one path."""
 
     handler: Handler
     check: Check | None
@@ -180,12 +181,11 @@ class Route(NamedTuple):
 
 
 class Endpoint:
-    """Routes with their handlers, and the guard before them. Handlers run in several threads at once.
+    """Routes with their handlers, protected by a guard. Handlers run concurrently in several threads.
 
     Arguments:
         guard: checks the run token.
-        max_body_bytes: the largest body that is read. Only the routes of tasks and their results read one of more than
-            ``MAX_CONTROL_BYTES``.
+        max_body_bytes: Maximum body size. Only the routes of tasks and results accept more than ``MAX_CONTROL_BYTES``.
     """
 
     def __init__(self, guard: Guard, max_body_bytes: int = MAX_BODY_BYTES) -> None:
@@ -209,23 +209,23 @@ class Endpoint:
             method: HTTP method in capitals.
             path: path that begins with a slash.
             handler: answers the request.
-            check: called before the handler, and before the body is read; one of :class:`Checks`, for instance.
+            check: Called before the handler and before the body is read, such as one of :class:`Checks`.
             large: whether it reads bodies of up to ``max_body_bytes``. Only peers may reach such a route.
-            for_workers: whether a worker token opens it; the handler looks at ``Call.worker``.
+            for_workers: Whether a worker token authorises it; the handler checks ``Call.worker``.
         """
         self.routes[(method, path)] = Route(handler, check, large, for_workers)
 
     def limit_of(self, route: Route) -> int:
-        """Return the largest body of a route in bytes."""
+        """Return the maximum body size of a route in bytes."""
         return self.max_body_bytes if route.large else min(self.max_body_bytes, MAX_CONTROL_BYTES)
 
 
 class Checks:
-    """Raise ``ResponsibleException`` with the code that a master (or a slave) gives to the error.
+    """Checks of requests, which raise ``ResponsibleException`` with the error code of a master (or a slave).
 
     Arguments:
-        codes: the codes of the own side.
-        channel: what the requests of the other side must name.
+        codes: Error codes of this side.
+        channel: Channel that requests must name.
     """
 
     def __init__(self, codes: type[MasterErrorCode] | type[SlaveErrorCode], channel: int) -> None:
@@ -233,23 +233,23 @@ class Checks:
         self._missing = "NOT_GIVEN" if codes is MasterErrorCode else "NOT_FOUND"
         self._peer = "SLAVE" if codes is MasterErrorCode else "MASTER"
         self._channel = channel
-        #: The token of requests that only the service itself may make.
+        #: Token of requests that only the service itself may send.
         self.self_token = random_token()
         self.shutting_down = threading.Event()
 
     def alive(self, _call: Call | None = None) -> None:
-        """The service does not shut down."""
+        """Check that the service is not shutting down."""
         if self.shutting_down.is_set():
             raise self._error("SYSTEM_SHUTTING_DOWN", "The service is shutting down.", 401)
 
     def peer(self, call: Call) -> None:
-        """The request is for this channel and has a connection token."""
+        """Check that the request names this channel and carries a connection token."""
         self.channel(call)
         if not call.token:
             raise self._error(f"{self._peer}_TOKEN_{self._missing}", "The request has no connection token.", 400)
 
     def channel(self, call: Call) -> None:
-        """The service is alive, and the request is for this channel."""
+        """Check that the service is alive and the request names this channel."""
         self.alive()
         text = call.header("Channel")
         if text is None:
@@ -260,7 +260,7 @@ class Checks:
             raise self._error("CHANNEL_INVALID", "The channel is another one.", 403)
 
     def own(self, call: Call) -> None:
-        """The service is alive, and the request is its own."""
+        """Check that the service is alive and sent the request itself."""
         self.alive()
         if not call.token:
             raise self._error(f"SELF_TOKEN_{self._missing}", "The request has no token.", 400)

@@ -1,4 +1,4 @@
-"""Who gets in: the token of requests, as `ding.utils.credentials` has it."""
+"""Authentication of requests with the tokens of `ding.utils.credentials`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SCHEME = "Bearer"
 
 
 class TokenGuard:
-    """Checks the token of requests, and makes the headers of the own ones; without a run token everyone passes."""
+    """Check the token of requests, and create the headers of own requests; without a run token every request passes."""
 
     def __init__(self, run_token: str | None) -> None:
-        #: What is accepted, and shown to whom.
+        #: Accepted tokens, and the token shown to each peer.
         self.keys = None if run_token is None else Keys(run_token)
 
     def check(self, authorization: str | None) -> WorkerName | None:
@@ -38,5 +38,5 @@ class TokenGuard:
         return scheme == _SCHEME and self.keys.accept(sent)
 
     def headers(self, enrolled: str | None = None) -> Mapping[str, str]:
-        """What a client adds to its requests; with the name, to a process that enrolled under it."""
+        """Return the headers that a client adds to its requests; with a name, for a process enrolled under it."""
         return {} if self.keys is None else {"Authorization": f"{_SCHEME} {self.keys.shown_to(enrolled)}"}

@@ -1,4 +1,4 @@
-"""The transport over HTTP/1.1, perhaps with TLS: Flask behind a WSGI server, and the pool beneath ``requests``."""
+"""HTTP/1.1 transport, optionally with TLS: Flask behind a WSGI server, and the connection pool of ``requests``."""
 
 import ssl
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from ding.interaction.messages import ResponseValues, dumps
 from ding.utils.import_helper import require_extra
 
 _KEPT_CONNECTIONS = 32
-# A server or a proxy refuses these before the application sees them, and its answer is no JSON.
+# A server or proxy refuses these before the application sees them, and its answer is not JSON.
 _REFUSED_BY_SERVER = {
     400: ProtocolErrorCode.REQUEST_INVALID,
     408: ProtocolErrorCode.REQUEST_TIMED_OUT,
@@ -29,7 +29,7 @@ _REFUSED_BY_SERVER = {
 
 
 class RequestFailed(requests.ConnectionError, UnreachableError):
-    """A request of ``requests`` got no answer."""
+    """A request of ``requests`` received no answer."""
 
 
 def make_session(tls: TlsConfig | None = None) -> requests.Session:
@@ -61,7 +61,7 @@ def exchange(
     """Send one request with a JSON body, once, and return the answer, whatever its status.
 
     Raises:
-        RequestFailed: no answer, or none for ``timeout_s`` seconds; the request may have arrived.
+        RequestFailed: No answer arrived within ``timeout_s`` seconds; the request may have been received.
     """
     sent = {"Content-Type": "application/json", **headers}
     try:
@@ -74,10 +74,10 @@ def exchange(
 
 
 class HttpWire(Wire):
-    """The kept-alive connections to one server; may be used by several threads. Redirects are not followed.
+    """The kept-alive connections to one server; thread-safe. Redirects are not followed.
 
-    These are the calls of a run's own processes, hundreds per second. They use the connection pool beneath
-    ``requests``, because a session costs 0.2 ms more per call.
+    A run's own processes make hundreds of calls per second. They use the connection pool of ``requests`` directly,
+    because a session costs 0.2 ms more per call.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class HttpTransport(Transport):
 
     def serve(self, endpoint: Endpoint, host: str, port: int) -> Server:
         """See ``Transport.serve``."""
-        # Start-up time: only a process that serves needs Flask and a server.
+        # Start-up time: only a serving process needs Flask and a server.
         from ding.interaction.base.server import PlainServer
         from ding.interaction.base.wsgi import service_app
 

@@ -6,8 +6,8 @@ The same masters and slaves, with the same checks and errors, without sockets::
     master = Master(transport=network)
     slave = MySlave(port=0, transport=network)
 
-``transport='inproc'`` takes the one network of the process. Addresses look like those of HTTP, but exist within the
-network only. Messages go through JSON, so that what works here works over HTTP.
+``transport='inproc'`` uses the default network of the process. Addresses look like those of HTTP, but exist only within
+the network. Messages are encoded as JSON, so code that works here also works over HTTP.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST_EPHEMERAL_PORT = 49152
 
 
 class InprocTransport(Transport):
-    """A network of its own. All methods are atomic; a request is handled in the thread that sends it."""
+    """An in-process network. All methods are atomic; a request is handled in the thread that sends it."""
 
     exposed = False
 
@@ -38,7 +38,7 @@ class InprocTransport(Transport):
         self._next_port = _FIRST_EPHEMERAL_PORT
 
     def serve(self, endpoint: Endpoint, host: str, port: int) -> Server:
-        """See ``Transport.serve``. There is one host, whatever its name."""
+        """See ``Transport.serve``. All host names refer to the same host."""
         from ding.interaction.base.wsgi import service_app  # start-up time: brings Flask
 
         with self._lock:
@@ -85,7 +85,7 @@ class _InprocWire(Wire):
     def send(
         self, method: str, path: str, data: object, headers: Mapping[str, str], timeout_s: float
     ) -> ResponseValues:
-        """See ``Wire.send``. There is no timeout: handlers do not wait."""
+        """See ``Wire.send``. Without a time-out: handlers do not block."""
         app = self._network.find(self._port)
         if app is None:
             raise UnreachableError(f"{method} {path}: nothing listens on port {self._port} of the in-process network")
@@ -95,7 +95,7 @@ class _InprocWire(Wire):
         return ResponseValues.from_body(answer.status_code, answer.get_data())
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 _default: InprocTransport | None = None

@@ -19,16 +19,16 @@ from ding.interaction.messages import dumps
 
 
 class HttpEngine:
-    """Sends JSON requests to one server. May be used by several threads.
+    """Send JSON requests to one server. Thread-safe.
 
     A subclass may override ``_base_headers``, ``_data_process`` and ``_error_handler``.
 
     Args:
         host: name or address of the server.
         port: its port.
-        https: whether to talk over TLS.
+        https: Whether to use TLS.
         path: first part of all paths.
-        tls: certificates; without it, those that the system trusts.
+        tls: Certificates; by default those trusted by the system.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class HttpEngine:
     ) -> Response:
         """Send ``data`` as JSON and return the answer.
 
-        A request that got no answer is sent again. An HTTP error is an answer, so it is not.
+        A request without an answer is retried. An HTTP error is an answer, so it is not retried.
 
         Args:
             method: HTTP method.
@@ -71,13 +71,13 @@ class HttpEngine:
             headers: headers of this request.
             params: query parameters.
             raise_for_status: whether an answer of 400 or more is an error.
-            retries: how many further tries there are; 5 by default.
+            retries: Number of retries; 5 by default.
             retry_waiting: seconds between two tries; 1 by default.
             timeout_s: seconds to wait for an answer.
 
         Raises:
-            requests.HTTPError: an answer of 400 or more, and ``raise_for_status``.
-            UnreachableError: no answer; it is a ``requests.ConnectionError``, too.
+            requests.HTTPError: The status is 400 or more, and ``raise_for_status`` is set. UnreachableError: There was
+                no answer; it is also a ``requests.ConnectionError``.
             WireError: ``data`` cannot be sent as JSON.
         """
         left = DEFAULT_REQUEST_RETRIES if retries is None else retries
@@ -104,15 +104,15 @@ class HttpEngine:
         self.session.close()
 
     def _base_headers(self) -> Mapping[str, str]:
-        """Return the headers of each request."""
+        """Return the headers added to each request."""
         return {}
 
     def _data_process(self, data: Any) -> object:
-        """Return what is sent for the data of a request."""
+        """Convert the data of a request to the data that is sent."""
         return data
 
     def _error_handler(self, error: Exception) -> Response:
-        """Raise the error of a request, or another one, or return an answer in its place."""
+        """Raise the error of a request, or another one, or return a replacement answer."""
         raise error
 
 

@@ -1,8 +1,8 @@
-"""The WSGI server of a service: ``waitress``, as it comes, through its settings.
+"""WSGI server of a service: an unmodified ``waitress``.
 
 It reads all connections in one thread and hands a request to a worker thread once it is complete, so idle and slow
-clients cost a file descriptor each and no thread. It has no TLS; ``tls_server.py`` has. SECURITY.md has the limits of
-both, and what a reverse proxy adds.
+clients cost a file descriptor each but no thread. It does not support TLS; see ``tls_server.py``. SECURITY.md describes
+the limits of both, and the use of a reverse proxy.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ except ImportError:  # Windows has no limit that could be raised
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-# Handlers do not wait, and only one thread computes at a time.
+# Handlers do not block, and only one thread computes at a time.
 _THREADS = 4
 _BACKLOG = 1024
-# Room for files that are not connections.
+# File descriptors reserved for other uses than connections.
 _OTHER_FILES = 512
 _CLEANUP_SECONDS = 2
 _CLOSE_SECONDS = 5
 
 
 class PlainServer(Server):
-    """Serves a WSGI application without encryption, from its construction on, in threads of its own.
+    """Serve a WSGI application without encryption in background threads, starting with the construction.
 
     Args:
         app: the application.
         host: address to listen on; empty for all.
         port: port to listen on; 0 for a free one.
-        max_body_bytes: the largest body that is taken in.
+        max_body_bytes: Maximum size of an accepted body.
 
     Raises:
-        PortTakenError: the port is in use.
-        OSError: the address is not one of this host.
+        PortTakenError: The port is in use.
+        OSError: The address does not belong to this host.
     """
 
     def __init__(self, app: WSGIApplication, host: str, port: int, max_body_bytes: int) -> None:
@@ -77,7 +77,7 @@ class PlainServer(Server):
         self._thread.start()
 
     def close(self) -> None:
-        """Finish the answers that are under way (up to 5 seconds), then free the port."""
+        """Finish pending answers (up to 5 seconds), then free the port."""
         if not self._closing.is_set():
             self._server.task_dispatcher.shutdown(timeout=_CLOSE_SECONDS)
             self._closing.set()
@@ -92,7 +92,7 @@ class PlainServer(Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; its port may be taken again as soon as it is closed."""
+    """Return a listening socket whose port can be reused as soon as it is closed."""
     found = socket.getaddrinfo(host or GLOBAL_HOST, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, proto, _, address = found[0]
     listening = socket.socket(family, kind, proto)
@@ -100,7 +100,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listening.bind(address)
-        # Two sockets may both be bound as long as neither listens: listening is what claims the port.
+        # Two sockets may both be bound while neither listens: listening claims the port.
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
@@ -111,7 +111,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _connection_limit() -> int:
-    """Return how many connections a server holds, after raising the soft limit of open files where that is needed."""
+    """Return the maximum number of connections of a server, after raising the soft limit of open files if needed."""
     if resource is None:
         return MAX_CONNECTIONS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

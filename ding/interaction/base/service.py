@@ -1,4 +1,4 @@
-"""What masters and slaves have in common: addresses, tokens, the server, ``ping`` and ``shutdown``."""
+"""Common base of masters and slaves: addresses, tokens, the server, ``ping`` and ``shutdown``."""
 
 from __future__ import annotations
 
@@ -61,25 +61,25 @@ class ServiceOptions(NetworkOptions, total=False):
 
 
 class HttpService(ControllableService):
-    """A service with routes. It is started once; after ``close`` another object is needed.
+    """A service with routes. It can be started only once.
 
-    Subclasses add their routes to ``_endpoint``, and say what begins and ends with the service.
+    Subclasses add their routes to ``_endpoint``, and implement ``_begin`` and ``_stop``.
 
     Arguments:
-        host, port: where to listen; default 127.0.0.1 and ``default_port``; port 0 takes any free one, ``'auto'`` the
-            next free one.
+        host, port: Address to listen on; default 127.0.0.1 and ``default_port``; port 0 takes any free one, ``'auto'``
+            the next free one.
         request_retries, request_retry_waiting: how often a request without an answer is sent again (default 5), and
             after how many seconds (default 1). 0 is allowed.
-        channel: a number that master and slave must agree on; default 0.
-        my_address: the address under which others reach the service; default: what it listens on.
-        run_token: the token of the run; default: the environment variable ``DING_RUN_TOKEN``. Without one only loopback
+        channel: Number that master and slave must share; default 0.
+        my_address: Address under which others reach the service; by default the listening address.
+        run_token: Token of the run; by default the environment variable ``DING_RUN_TOKEN``. Without one, only loopback
             is served.
         transport: ``'http'``, ``'inproc'`` or a ``Transport``.
-        tls: certificates, to talk over TLS.
-        max_body_bytes: the largest task or result that is read; default 16 MiB. Other messages: 1 MiB.
+        tls: Certificates, to use TLS.
+        max_body_bytes: Maximum size of a task or result; default 16 MiB. Other messages: 1 MiB.
 
     Raises:
-        UnsafeBindError: ``host`` is no loopback address and there is no run token.
+        UnsafeBindError: ``host`` is not a loopback address and there is no run token.
     """
 
     def __init__(
@@ -113,27 +113,27 @@ class HttpService(ControllableService):
         self._endpoint.add("GET", "/ping", lambda _: Answer("PONG!"), self._checks.own)
         self._endpoint.add("DELETE", "/shutdown", self._handle_shutdown, self._checks.own)
 
-    # What a subclass gives.
+    # Defined by subclasses.
 
     def _begin(self) -> None:
-        """Start the threads; the server listens already."""
+        """Start the threads; the server is already listening."""
 
     def _stop(self) -> None:
-        """End the threads; the server still listens, but refuses everything."""
+        """End the threads; the server still listens, but refuses every request."""
 
     # Life.
 
     @property
     def host(self) -> str:
-        """The address that the service listens on."""
+        """Address that the service listens on."""
         return self._host
 
     @property
     def port(self) -> int:
-        """The port that the service really listens on.
+        """Port that the service listens on.
 
         Raises:
-            ServiceClosed: the port is chosen when the service starts, and it has not started.
+            ServiceClosed: The port is chosen at the start of the service, which has not happened yet.
         """
         if self._server is not None:
             return self._server.port
@@ -143,7 +143,7 @@ class HttpService(ControllableService):
 
     @property
     def routes(self) -> tuple[tuple[str, str], ...]:
-        """Method and path of all requests that the service answers."""
+        """Method and path of all requests answered by the service."""
         return tuple(self._endpoint.routes)
 
     @property
@@ -155,11 +155,11 @@ class HttpService(ControllableService):
         return join_http_address(host, self.port, self._transport.https)
 
     def start(self) -> None:
-        """Listen and begin to work.
+        """Start listening and working.
 
         Raises:
-            PortTakenError: the port is in use; the message names it.
-            ServiceClosed: the service was started before.
+            PortTakenError: The port is in use; the message names it.
+            ServiceClosed: The service was started before.
         """
         with self._life:
             if self._server is not None or self._checks.shutting_down.is_set():
@@ -168,7 +168,7 @@ class HttpService(ControllableService):
         self._begin()
 
     def shutdown(self) -> None:
-        """Ask the service to end; does not wait. From now on requests are refused (code 101)."""
+        """Request the end of the service without waiting. From now on requests are refused (code 101)."""
         with self._life:
             first = not self._checks.shutting_down.is_set()
             self._checks.shutting_down.set()
@@ -183,13 +183,13 @@ class HttpService(ControllableService):
         """Wait until the service has ended, for up to ``timeout_s`` seconds.
 
         Raises:
-            TimeoutError: it has not.
+            TimeoutError: The service has not ended in time.
         """
         if not self._ended.wait(timeout_s):
             raise TimeoutError(f"the {type(self).__name__} has not ended within {timeout_s} s")
 
     def ping(self) -> bool:
-        """Return whether the own server answers, and that it is the own one."""
+        """Return whether this service's own server answers at its address."""
         host = LOCAL_HOST if self._host in _WILDCARDS else self._host
         target = (host, self.port, self._transport.https, None)
         client = self._client_to(target, self._checks.self_token, get_slave_exception_by_error, retries=0)
@@ -227,7 +227,7 @@ class HttpService(ControllableService):
     def _client_to(
         self, target: Target, token: str | None, error_of: ErrorOf, retries: int | None = None, name: str | None = None
     ) -> Client:
-        """Requests to another service, or with the own token to this one; ``name``: to what enrolled under it."""
+        """Return a client of another service, or of this one with its own token; ``name``: of an enrolled process."""
         headers = {"Channel": str(self._channel), **self._guard.headers(name)}
         if token is not None:
             headers["Token"] = token

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 class TlsConfig:
     """PEM files of one process: its certificate and key, and the certificates that it trusts in others.
 
-    ``certfile``/``keyfile`` are needed to serve, ``cafile`` to talk to others (without one, the system's). The
-    certificate must name the address under which others reach the process. ``mutual=True`` also demands a certificate
-    of ``cafile`` from clients.
+    ``certfile``/``keyfile`` are required to serve, ``cafile`` to verify others (by default the system's certificates).
+    The certificate must name the address under which others reach the process. ``mutual=True`` also demands a
+    certificate of ``cafile`` from clients.
     """
 
     certfile: str | None = None
@@ -25,10 +25,10 @@ class TlsConfig:
             raise ValueError("tls.mutual=True needs tls.cafile: whose certificates should clients show?")
 
     def server_context(self) -> ssl.SSLContext:
-        """For a server: TLS 1.2 or newer.
+        """Return the context of a server: TLS 1.2 or newer.
 
         Raises:
-            ValueError: no certificate is configured.
+            ValueError: No certificate is configured.
         """
         if self.certfile is None:
             raise ValueError("tls.certfile is needed to serve over TLS")

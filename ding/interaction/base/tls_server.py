@@ -1,4 +1,4 @@
-"""The WSGI server of a service over TLS: ``cheroot`` (extra ``tls``), as it comes, through its settings."""
+"""WSGI server of a service over TLS: an unmodified ``cheroot`` (extra ``tls``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ding.interaction.config import GLOBAL_HOST, MAX_CONNECTIONS, MAX_HEADER_BYT
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-# A request occupies one from its first byte on.
+# A request occupies a worker thread from its first byte on.
 _THREADS = 64
 _BACKLOG = 1024
 _LOOK_SECONDS = 0.1
@@ -28,10 +28,10 @@ _CLOSE_SECONDS = 5
 
 
 class TlsServer(Server):
-    """As :class:`~ding.interaction.base.server.PlainServer`, over TLS.
+    """Like :class:`~ding.interaction.base.server.PlainServer`, over TLS.
 
     Args:
-        context: certificates and protocol versions.
+        context: Certificates and protocol versions.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class TlsServer(Server):
         self._thread.start()
 
     def close(self) -> None:
-        """Finish the answers that are under way (up to 5 seconds), then free the port."""
+        """Finish pending answers (up to 5 seconds), then free the port."""
         self._server.stop()
         self._thread.join(_CLOSE_SECONDS)
 
 
 class _Tls(Adapter):
-    """Encrypts connections. The handshake belongs to the first read, in the thread of the connection."""
+    """Encrypt connections. The handshake is part of the first read, in the thread of the connection."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.context = context
 
     def bind(self, sock: socket.socket) -> socket.socket:
-        """Return the socket that listens."""
+        """Return the listening socket."""
         return sock
 
     def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
@@ -81,7 +81,7 @@ class _Tls(Adapter):
         return self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False), self.get_environ()
 
     def get_environ(self) -> dict[str, str]:
-        """Return what the application sees of the encryption."""
+        """Return the WSGI environment entries about the encryption."""
         return {"wsgi.url_scheme": "https"}
 
     def makefile(self, sock: socket.socket, mode: str = "r", bufsize: int = -1) -> object:

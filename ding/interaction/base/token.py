@@ -1,7 +1,7 @@
-"""The token of a run: who has it may talk to the processes of the run, as `ding.utils.credentials` has it.
+"""The token of a run, which authorises requests to its processes; see `ding.utils.credentials`.
 
-The launcher makes one with ``random_token``. Its children have theirs in the environment variable ``DING_RUN_TOKEN``,
-other machines in a file that only its owner may read. It crosses the wire as ``Authorization: Bearer <token>``
+The launcher creates it with ``random_token``. Child processes receive it in the environment variable
+``DING_RUN_TOKEN``, other machines in a file readable only by its owner. It is sent as ``Authorization: Bearer <token>``
 in every request; it is compared in constant time, before the body is looked at, and is never logged.
 """
 
@@ -19,15 +19,15 @@ _TOKEN = re.compile(r"[\x21-\x7e]{16,512}")
 
 
 def same_token(given: str, expected: str) -> bool:
-    """Return whether two tokens are equal; takes the same time wherever they differ."""
+    """Return whether two tokens are equal, in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape"))
 
 
 def resolve_run_token(run_token: str | None) -> str | None:
-    """``run_token``, or else that of the environment, or else None.
+    """Return ``run_token``, else the token of the environment, else None.
 
     Raises:
-        ValueError: the token has fewer than 16 or more than 512 characters, or blanks, or is not ASCII.
+        ValueError: The token has fewer than 16 or more than 512 characters, contains blanks, or is not ASCII.
     """
     token = own_token() if run_token is None else run_token
     if not token:
@@ -38,10 +38,10 @@ def resolve_run_token(run_token: str | None) -> str | None:
 
 
 def write_run_token(path: str | os.PathLike[str], token: str) -> None:
-    """Write ``token`` to a new file that only its owner may read.
+    """Write ``token`` to a new file that is readable only by its owner.
 
     Raises:
-        FileExistsError: the file is there already; an existing file may have been opened by someone else.
+        FileExistsError: The file exists; someone else may have opened it.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -49,10 +49,10 @@ def write_run_token(path: str | os.PathLike[str], token: str) -> None:
 
 
 def read_run_token(path: str | os.PathLike[str]) -> str:
-    """Return the token in a file.
+    """Read the token from a file.
 
     Raises:
-        TokenFileError: others may read or write the file, or there is no token in it.
+        TokenFileError: Others may read or write the file, or it contains no token.
     """
     path = Path(path)
     with path.open(encoding="ascii", errors="replace") as file:
@@ -66,9 +66,7 @@ def read_run_token(path: str | os.PathLike[str]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether ``host`` is an address that only this machine reaches. Of names, only ``localhost`` is taken for
-    one.
-    """
+    """Return whether only this machine can reach ``host``. Of names, only ``localhost`` counts."""
     if host.lower() == "localhost":
         return True
     try:
@@ -78,10 +76,10 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind(host: str, run_token: str | None) -> None:
-    """Refuse to listen to other hosts without a token.
+    """Refuse to listen for other hosts without a token.
 
     Raises:
-        UnsafeBindError: ``host`` is no loopback address and there is no run token.
+        UnsafeBindError: ``host`` is not a loopback address and there is no run token.
     """
     if run_token is None and not is_loopback(host):
         raise UnsafeBindError(

@@ -1,8 +1,8 @@
-"""How requests travel: a transport serves endpoints and opens wires to them.
+"""Transports of requests: a transport serves endpoints and opens wires to them.
 
-A backend implements three small things: ``Transport.serve`` (and the ``Server`` that it returns), ``Transport.open``
-(and the ``Wire`` that it returns). ``HttpTransport`` is in ``http.py``, ``InprocTransport`` in ``inproc.py``.
-Retries, headers and errors are the business of ``Client``, the same for all.
+A backend implements two methods: ``Transport.serve`` (and the ``Server`` that it returns), ``Transport.open`` (and the
+``Wire`` that it returns). ``HttpTransport`` is in ``http.py``, ``InprocTransport`` in ``inproc.py``. Retries, headers
+and errors are the business of ``Client``, the same for all.
 """
 
 import threading
@@ -20,67 +20,67 @@ from ding.interaction.exception.response import ResponseException
 from ding.interaction.messages import ResponseValues
 
 ErrorOf = Callable[[ResponseValues], ResponseException]
-"""Turns an error answer into the exception to raise."""
+"""Convert an error answer to the exception to raise."""
 
 Target = tuple[str, int, bool, "str | None"]
-"""Where a service listens: host, port, whether over TLS, base path."""
+"""Address of a service: host, port, whether over TLS, base path."""
 
 
 class Server(ABC):
-    """An endpoint that listens. ``host`` and ``port`` are what it really listens on."""
+    """A listening endpoint. ``host`` and ``port`` are the actual address."""
 
     host: str
     port: int
 
     @abstractmethod
     def close(self) -> None:
-        """Stop listening and free the port. Answers that are under way are sent. Must not be called by a handler."""
+        """Stop listening and free the port. Pending answers are sent. Must not be called by a handler."""
 
 
 class Wire(ABC):
-    """The way to one endpoint. May be used by several threads."""
+    """A channel to one endpoint. Thread-safe."""
 
     @abstractmethod
     def send(
         self, method: str, path: str, data: object, headers: Mapping[str, str], timeout_s: float
     ) -> ResponseValues:
-        """Send one request, once, and return the answer, an error answer too.
+        """Send one request once and return the answer, including error answers.
 
         Raises:
-            UnreachableError: there was no answer; the request may or may not have arrived.
+            UnreachableError: There was no answer; the request may or may not have arrived.
             WireError: ``data`` cannot be sent as JSON.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Free what the wire holds."""
+        """Release the resources of the wire."""
 
 
 class Transport(ABC):
-    """A way in which masters and slaves reach each other."""
+    """Means of communication between masters and slaves."""
 
-    #: Whether other machines can reach what is served (then the bind rules hold).
+    #: Whether other machines can reach served endpoints (then the bind rules apply).
     exposed: bool = True
     #: Whether addresses begin with https.
     https: bool = False
 
     @abstractmethod
     def serve(self, endpoint: Endpoint, host: str, port: int) -> Server:
-        """Listen; port 0 takes a free one.
+        """Start listening; port 0 takes a free one.
 
         Raises:
-            PortTakenError: the port is in use.
+            PortTakenError: The port is in use.
         """
 
     @abstractmethod
     def open(self, host: str, port: int, https: bool = False, path: str | None = None) -> Wire:
-        """Return a wire to an address; does not connect yet."""
+        """Return a wire to an address, without connecting yet."""
 
 
 class Client:
-    """Requests to one peer: adds headers, sends again what got no answer, turns error answers into exceptions.
+    """Send requests to one peer: add headers, retry requests without an answer, and raise error answers as exceptions.
 
-    Requests of this protocol are idempotent (tasks and results carry ids), so sending one twice is safe.
+    Requests of this protocol are idempotent (tasks and results carry ids), so retries are safe.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class Client:
         """Send a request; each try waits up to ``timeout_s`` for the answer.
 
         Raises:
-            ResponseException: an error answer.
-            UnreachableError: no answer, after all tries.
-            ServiceClosed: the client was closed.
+            ResponseException: The answer is an error.
+            UnreachableError: No try was answered.
+            ServiceClosed: The client was closed.
         """
         left = self._retries if retries is None else retries
         while not self._closed.is_set():
@@ -129,6 +129,6 @@ class Client:
         raise ServiceClosed(f"{method} {path}: the client is closed")
 
     def close(self) -> None:
-        """No further tries; a request that waits for the next one gives up at once."""
+        """Stop retrying; a request waiting for its next try fails at once."""
         self._closed.set()
         self._wire.close()

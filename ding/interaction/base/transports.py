@@ -1,4 +1,4 @@
-"""The transports by their names in a config."""
+"""Transports by their names in a config."""
 
 from ding.interaction.base.inproc import default_network
 from ding.interaction.base.tls import TlsConfig
@@ -9,7 +9,7 @@ def resolve_transport(transport: Transport | str | None, tls: TlsConfig | None) 
     """Return a transport object for ``None`` or ``'http'``, ``'inproc'``, or a transport object.
 
     Raises:
-        ValueError: another text, or ``tls`` together with something else than HTTP.
+        ValueError: The name is unknown, or ``tls`` is used without HTTP.
     """
     if transport is None or transport == "http":
         from ding.interaction.base.http import HttpTransport  # start-up time: brings requests

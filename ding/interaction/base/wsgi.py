@@ -1,8 +1,8 @@
 """The Flask application of a service.
 
-Before each request it checks the run token, the route, whether a worker token opens it, the size that is announced, and
-the checks of the route (shutdown, channel, connection token). Only then does a handler see the request. Every answer,
-also to a request that is refused, is the JSON of the protocol.
+Before a handler receives a request, the application checks the run token, the route, whether a worker token authorises
+it, the announced size, and the checks of the route (shutdown, channel, connection token). Every answer, including
+refusals, is JSON of the protocol.
 """
 
 import logging
@@ -40,7 +40,7 @@ def service_app(endpoint: Endpoint) -> Flask:
 
 
 def _admit(endpoint: Endpoint) -> None:
-    """Refuse a request by what its head says."""
+    """Refuse a request based on its headers."""
     worker = endpoint.guard.check(request.headers.get("Authorization"))
     if request.routing_exception is not None:
         raise request.routing_exception

@@ -1,10 +1,10 @@
 """Floor 2: the control plane of the parallel mode.
 
-A `Master` gives tasks to `Slave`s; JSON over HTTP in both directions, never data. `docs/architecture.md` shows where it
-stands, ``ding.interaction.errors`` draws the tree of errors, ``ding.interaction.messages`` has the messages,
-``ding.interaction.base.inproc`` is the same within one process.
+A `Master` assigns tasks to `Slave`s, with JSON over HTTP in both directions; data takes another way. See
+`docs/architecture.md` for its place in a run, ``ding.interaction.errors`` for the errors, ``ding.interaction.messages``
+for the messages, and ``ding.interaction.base.inproc`` for an in-process variant.
 
-The HTTP server is imported when a service starts to listen over HTTP.
+The HTTP server is imported when a service starts listening over HTTP.
 """
 
 from ding.utils.exports import lazy_exports

@@ -1,23 +1,21 @@
-"""What can go wrong on the control plane.
+"""Errors of the control plane.
 
 Exceptions::
 
     Exception
     └── InteractionError
-        ├── ResponseException              the peer answered with an error; has status_code, code, message, data
-        │   ├── MasterResponseException    ... one class per MasterErrorCode (exception/response.py)
-        │   ├── SlaveResponseException     ... one class per SlaveErrorCode (same module)
-        │   └── ProtocolResponseException  ... one class per ProtocolErrorCode (same module)
-        ├── UnreachableError               no answer: refused, reset, timed out (also a ConnectionError)
-        ├── ConnectionLost                 the connection to a slave is over (also a ConnectionError)
-        ├── ServiceClosed                  the service was shut down (also a RuntimeError)
-        ├── TaskTimeout                    a task is not over in time (also a TimeoutError)
-        ├── ConnectTimeout                 no master connected in time (also a TimeoutError)
-        ├── PortTakenError                 the port to listen on is in use (also an OSError)
-        ├── UnsafeBindError                would listen to other hosts without a token (also a ValueError)
-        ├── TokenFileError                 a token file that others may read, or without a token (also a ValueError)
-        ├── WireError                      a value that is no JSON, or too deep (also a ValueError)
-        └── SchemaError                    a message of the wrong shape (also a ValueError)
+        ├── ResponseException              the peer answered with an error; has status_code, code, message, data │   ├──
+        MasterResponseException    ... one class per MasterErrorCode (exception/response.py) │   ├──
+        SlaveResponseException     ... one class per SlaveErrorCode (same module) │   └── ProtocolResponseException  ...
+        one class per ProtocolErrorCode (same module) ├── UnreachableError               no answer: refused, reset,
+        timed out (also a ConnectionError) ├── ConnectionLost                 the connection to a slave has ended (also
+        a ConnectionError) ├── ServiceClosed                  the service was shut down (also a RuntimeError) ├──
+        TaskTimeout                    a task did not end in time (also a TimeoutError) ├── ConnectTimeout
+        no master connected in time (also a TimeoutError) ├── PortTakenError                 the port to listen on is in
+        use (also an OSError) ├── UnsafeBindError                would listen to other hosts without a token (also a
+        ValueError) ├── TokenFileError                 a token file readable by others, or without a token (also a
+        ValueError) ├── WireError                      a value that is not JSON, or too deep (also a ValueError) └──
+        SchemaError                    a message of the wrong shape (also a ValueError)
 
 ``HttpEngine`` raises ``requests.HTTPError`` for an error answer; its ``UnreachableError`` is a
 ``requests.ConnectionError``, too.
@@ -25,15 +23,15 @@ Exceptions::
 
 
 class InteractionError(Exception):
-    """Anything that goes wrong on the control plane."""
+    """Base class of the errors of the control plane."""
 
 
 class UnreachableError(InteractionError, ConnectionError):
-    """The peer gave no answer: connection refused or reset, a timeout, or an answer that is no JSON."""
+    """The peer did not answer: connection refused or reset, a time-out, or an answer that is not JSON."""
 
 
 class ConnectionLost(InteractionError, ConnectionError):
-    """The connection to a slave is over; its tasks have failed."""
+    """The connection to a slave has ended; its tasks have failed."""
 
 
 class ServiceClosed(InteractionError, RuntimeError):
@@ -41,7 +39,7 @@ class ServiceClosed(InteractionError, RuntimeError):
 
 
 class TaskTimeout(InteractionError, TimeoutError):
-    """A task is not over within the time given."""
+    """A task did not end within the time given."""
 
 
 class ConnectTimeout(InteractionError, TimeoutError):
@@ -57,12 +55,12 @@ class UnsafeBindError(InteractionError, ValueError):
 
 
 class TokenFileError(InteractionError, ValueError):
-    """A token file that others may read, or that holds no token."""
+    """A token file that others may read, or that contains no token."""
 
 
 class WireError(InteractionError, ValueError):
-    """A value that cannot be sent as JSON, or a body that is no JSON."""
+    """A value cannot be sent as JSON, or a body is not JSON."""
 
 
 class SchemaError(InteractionError, ValueError):
-    """A message of the wrong shape; the message names the field and what was expected."""
+    """A message has the wrong shape; the error names the field and the expected value."""

@@ -1,11 +1,11 @@
-"""The messages between masters and slaves, each as a type, and their JSON.
+"""Messages between masters and slaves as types, and their JSON encoding.
 
-Both sides build and read them with it: ``convert(loads(body), Enrol)`` is an ``Enrol``, or a ``SchemaError`` that names
-the field and what was expected there.
+Both sides use these types: ``convert(loads(body), Enrol)`` is an ``Enrol``, or a ``SchemaError`` that names the field
+and what was expected there.
 
-The JSON is UTF-8, without ``NaN`` or ``Infinity`` literals, of bounded nesting. A float that is not finite travels as
-``{"$float": "inf"}`` (or ``"-inf"``, ``"nan"``) and arrives as the float again, because configs are full of infinite
-limits. Numpy scalars and arrays and torch tensors travel as plain numbers and lists, messages as objects.
+The JSON is UTF-8, without ``NaN`` or ``Infinity`` literals, of bounded nesting. Non-finite floats are encoded as
+``{"$float": "inf"}`` (or ``"-inf"``, ``"nan"``), because configs contain many infinite limits. Numpy scalars and arrays
+and torch tensors are encoded as plain numbers and lists, messages as objects.
 """
 
 import json
@@ -28,7 +28,7 @@ Json: TypeAlias = Any
 """A value of a JSON body: ``None``, a bool, a number, a text, or lists and dicts of them."""
 
 Address = Annotated[str, Meta(max_length=512)]
-"""``http://host:port``, or ``https``."""
+"""An address ``http://host:port``, or ``https``."""
 
 
 class AnswerBody(Struct):
@@ -41,7 +41,7 @@ class AnswerBody(Struct):
 
 
 class Peer(Struct):
-    """The master that connects."""
+    """Address and token of the connecting master."""
 
     address: Address
 
@@ -60,7 +60,7 @@ class Disconnect(Struct):
 
 
 class TaskName(Struct):
-    """Which task."""
+    """Id of a task."""
 
     id: Identifier
 
@@ -73,7 +73,7 @@ class NewTask(Struct):
 
 
 class Process(Struct, forbid_unknown_fields=True):
-    """Which process of a worker."""
+    """Identity of a worker's process."""
 
     incarnation: Identifier | None = None
 
@@ -98,7 +98,7 @@ class Enrol(Struct, forbid_unknown_fields=True):
 
 
 class Scale(Struct, forbid_unknown_fields=True):
-    """``POST /scale`` of a master: how many collectors the run is to have."""
+    """``POST /scale`` of a master: the number of collectors of the run."""
 
     collectors: Annotated[int, Meta(ge=1, le=10_000)]
 
@@ -107,10 +107,10 @@ MessageT = TypeVar("MessageT")
 
 
 def convert(value: object, kind: type[MessageT], where: str = "body") -> MessageT:
-    """``value``, decoded JSON, as a ``kind``: a message, or any type that ``msgspec`` knows.
+    """Convert ``value``, decoded JSON, to a ``kind``: a message, or any type supported by ``msgspec``.
 
     Raises:
-        SchemaError: it is none; the message names the field (``$`` stands for ``where``) and what was expected.
+        SchemaError: It does not fit; the message names the field (``$`` stands for ``where``) and the expected value.
     """
     try:
         return msgspec.convert(value, kind)
@@ -120,19 +120,19 @@ def convert(value: object, kind: type[MessageT], where: str = "body") -> Message
 
 _FLOAT_KEY = "$float"
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-# A string, closed or cut off, so that no body makes the search start over.
+# A string, closed or truncated, so that no body restarts the search.
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
-# Opening brackets as 0, closing ones as 1; all else is left out.
+# Opening brackets as 0, closing ones as 1; all else is dropped.
 _NESTING = bytes.maketrans(b"[{]}", b"\0\0\1\1")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 _NO_STRUCTURE = bytes(set(range(256)) - set(b'[{,"'))
 
 
 def dumps(value: object) -> bytes:
-    """``value`` as compact JSON.
+    """Return ``value`` as compact JSON.
 
     Raises:
-        WireError: something in it has no JSON form, or it contains itself.
+        WireError: A part has no JSON form, or the value contains itself.
     """
     try:
         try:
@@ -148,7 +148,7 @@ def loads(body: bytes, max_depth: int = MAX_JSON_DEPTH) -> Json:
     """Return the value of a JSON body.
 
     Raises:
-        WireError: the body is no strict JSON in UTF-8, nests deeper than ``max_depth``, or has too many values.
+        WireError: The body is not strict JSON in UTF-8, nests deeper than ``max_depth``, or has too many values.
     """
     _check_structure(body, max_depth)
     try:
@@ -206,7 +206,7 @@ def _finite_float(text: str) -> float:
 
 
 def _check_structure(body: bytes, max_depth: int) -> None:
-    """Refuse what would take long to read, in a time that grows with the length of the body only."""
+    """Refuse bodies that would take long to decode, in time linear in the length of the body."""
     structure = body.translate(None, _NO_STRUCTURE)
     if len(structure) > MAX_JSON_SIGNS:
         raise WireError(f"the body has too many values: more than {MAX_JSON_SIGNS} brackets, commas and quotes")

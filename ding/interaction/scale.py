@@ -1,4 +1,4 @@
-"""Ask a running master to work with more or fewer collectors."""
+"""Ask a running master to change the number of collectors."""
 
 from ding.interaction.base.tls import TlsConfig
 from ding.interaction.base.transport import Transport
@@ -15,12 +15,12 @@ def request_scale(
     tls: TlsConfig | None = None,
     transport: Transport | str | None = None,
 ) -> Json:
-    """Have the run of the master at ``address`` work with so many collectors (``POST /scale``).
+    """Ask the run of the master at ``address`` to use this number of collectors (``POST /scale``).
 
-    The arguments and errors are those of :func:`fetch_status`; a number out of range is a ``ResponseException``.
+    The arguments and errors are those of :func:`fetch_status`; a number out of range raises a ``ResponseException``.
 
     Returns:
-        What the ``scale`` function of the master returns.
+        The result of the master's ``scale`` function.
     """
     with master_client(address, run_token, tls, transport) as client:
         return client.request("POST", "/scale", Scale(collectors), timeout_s=timeout_s).data

@@ -22,16 +22,16 @@ def fetch_status(
     tls: TlsConfig | None = None,
     transport: Transport | str | None = None,
 ) -> Json:
-    """What the ``status`` function of the master at ``address`` returns (``GET /status``).
+    """Return the result of the ``status`` function of the master at ``address`` (``GET /status``).
 
     Args:
         address: ``http://host:port``.
-        run_token: default: the environment variable ``DING_RUN_TOKEN``.
+        run_token: Token of the run; by default the environment variable ``DING_RUN_TOKEN``.
 
     Raises:
-        ResponseException: the token is missing or wrong, or the master is shutting down.
-        UnreachableError: no answer within ``timeout_s`` seconds.
-        ValueError: the address is not valid.
+        ResponseException: The token is missing or wrong, or the master is shutting down.
+        UnreachableError: No answer arrived within ``timeout_s`` seconds.
+        ValueError: The address is not valid.
     """
     with master_client(address, run_token, tls, transport) as client:
         return client.request("GET", "/status", timeout_s=timeout_s).data
@@ -41,7 +41,7 @@ def fetch_status(
 def master_client(
     address: str, run_token: str | None, tls: TlsConfig | None, transport: Transport | str | None
 ) -> Iterator[Client]:
-    """A client for single requests to the master at ``address``; the arguments are those of :func:`fetch_status`."""
+    """Return a client for single requests to the master at ``address``; arguments as for :func:`fetch_status`."""
     host, port, https, path = split_http_address(address, DEFAULT_MASTER_PORT)
     headers = TokenGuard(resolve_run_token(run_token)).headers()
     wire = resolve_transport(transport, tls).open(host, port, https, path)

@@ -1,4 +1,4 @@
-"""Test doubles: a clock that stands still, and a network that loses and doubles messages."""
+"""Test doubles: a clock moved by hand, and a network that loses and duplicates messages."""
 
 import random
 import threading
@@ -9,7 +9,7 @@ from ding.interaction.base.transport import Server, Transport, Wire
 from ding.interaction.errors import UnreachableError
 from ding.interaction.messages import ResponseValues
 
-#: What may happen to a request: it never arrives; it arrives but the answer does not; it arrives twice.
+#: Fates of a request: it never arrives; it arrives but its answer does not; it arrives twice.
 FAULTS = ("drop_request", "drop_answer", "duplicate")
 
 
@@ -28,7 +28,7 @@ class FakeClock:
 
 
 def random_faults(rate: float, seed: int) -> Callable[[str, str], str | None]:
-    """Each kind of fault with probability ``rate``, for ``FaultyTransport``."""
+    """Return a chooser for ``FaultyTransport`` that draws each kind of fault with probability ``rate``."""
     source = random.Random(seed)
     lock = threading.Lock()
 
@@ -42,7 +42,7 @@ def random_faults(rate: float, seed: int) -> Callable[[str, str], str | None]:
 
 
 class FaultyTransport(Transport):
-    """Another transport, with faults: ``choose(method, path)`` returns one of ``FAULTS`` or None for each request."""
+    """A transport with faults: ``choose(method, path)`` returns one of ``FAULTS`` or None for each request."""
 
     def __init__(self, inner: Transport, choose: Callable[[str, str], str | None]) -> None:
         self._inner = inner
@@ -51,7 +51,7 @@ class FaultyTransport(Transport):
         self.https = inner.https
 
     def serve(self, endpoint: Endpoint, host: str, port: int) -> Server:
-        """As the other transport does."""
+        """Serve over the wrapped transport."""
         return self._inner.serve(endpoint, host, port)
 
     def open(self, host: str, port: int, https: bool = False, path: str | None = None) -> Wire:

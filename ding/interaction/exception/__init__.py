@@ -1,4 +1,4 @@
-"""The exception tree of the control plane; drawn in ``ding.interaction.errors``."""
+"""Exceptions of the control plane; see ``ding.interaction.errors``."""
 
 from ding.utils.exports import lazy_exports
 

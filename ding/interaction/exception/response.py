@@ -1,4 +1,4 @@
-"""What masters and slaves answer when they refuse: a code, and the exception that a client raises for it."""
+"""Error answers of masters and slaves: codes, and the exceptions that clients raise for them."""
 
 from collections.abc import Mapping
 from enum import IntEnum, unique
@@ -20,7 +20,7 @@ def values_of(error: ErrorWithResponse | ResponseValues) -> ResponseValues:
     """Return the values of the answer behind an error.
 
     Raises:
-        ValueError: the error carries no response, or one that is no answer of the protocol.
+        ValueError: The error carries no response, or one that does not follow the protocol.
     """
     if isinstance(error, ResponseValues):
         return error
@@ -32,8 +32,8 @@ def values_of(error: ErrorWithResponse | ResponseValues) -> ResponseValues:
 class ResponseException(InteractionError):
     """The peer answered with an error.
 
-    Made from an exception that carries the response, or from the five values of the answer (``ResponseValues``).
-    Subclasses that name a ``code`` are found by it; a class without one is the root of the codes of one side.
+    Created from an exception that carries the response, or from the five values of the answer (``ResponseValues``).
+    Subclasses with a ``code`` are looked up by it; a class without one is the root of one side's codes.
     """
 
     _by_code: "ClassVar[dict[int, type[ResponseException]]]" = {}
@@ -60,7 +60,7 @@ class ResponseException(InteractionError):
 
     @property
     def code(self) -> int:
-        """The number of the error, a value of one of the error enums."""
+        """Error code, a value of one of the error enums."""
         return self._values.code
 
     @property
@@ -70,14 +70,12 @@ class ResponseException(InteractionError):
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """What the peer adds to the sentence; an empty dict when nothing."""
+        """Additional data from the peer; an empty dict if there is none."""
         return self._values.data or {}
 
 
 def exception_of(error: ErrorWithResponse | ResponseValues, *sides: type[ResponseException]) -> ResponseException:
-    """Return the exception for an error answer: the class of its code on the first side that knows it, or the first
-    side.
-    """
+    """Return the exception for an error answer: the class of its code on the first side that defines it."""
     values = values_of(error)
     found = (side._by_code.get(values.code) for side in sides)
     return next((cls for cls in found if cls is not None), sides[0])(values)
@@ -91,7 +89,7 @@ def _class_of(error_code: int, side: type[ResponseException]) -> type[ResponseEx
 
 @unique
 class ProtocolErrorCode(IntEnum):
-    """Codes beside those of ``MasterErrorCode`` and ``SlaveErrorCode``; the HTTP status stands beside each."""
+    """Error codes in addition to ``MasterErrorCode`` and ``SlaveErrorCode``, each with its HTTP status."""
 
     RUN_TOKEN_NOT_GIVEN = 701  # 401
     RUN_TOKEN_INVALID = 702  # 403
@@ -105,7 +103,7 @@ class ProtocolErrorCode(IntEnum):
     ENROL_REFUSED = 901  # 403
     INCARNATION_FENCED = 902  # 409
     ENROL_LATER = 903  # 429
-    INTERNAL_ERROR = 1001  # 500, a fault of a hook, never of a request
+    INTERNAL_ERROR = 1001  # 500, a failing hook, never a faulty request
 
 
 class ProtocolResponseException(ResponseException):
@@ -117,56 +115,56 @@ class RunTokenNotGiven(ProtocolResponseException, code=ProtocolErrorCode.RUN_TOK
 
 
 class RunTokenInvalid(ProtocolResponseException, code=ProtocolErrorCode.RUN_TOKEN_INVALID):
-    """The run token is that of another run, or wrong."""
+    """The run token is wrong or belongs to another run."""
 
 
 class RequestInvalid(ProtocolResponseException, code=ProtocolErrorCode.REQUEST_INVALID):
-    """The request is no well-formed HTTP."""
+    """The request is not well-formed HTTP."""
 
 
 class BodyInvalid(ProtocolResponseException, code=ProtocolErrorCode.BODY_INVALID):
-    """The body is no JSON, or has the wrong shape."""
+    """The body is not JSON, or has the wrong shape."""
 
 
 class BodyTooLarge(ProtocolResponseException, code=ProtocolErrorCode.BODY_TOO_LARGE):
-    """The body is larger than the server takes."""
+    """The body exceeds the limit of the server."""
 
 
 class RouteNotFound(ProtocolResponseException, code=ProtocolErrorCode.ROUTE_NOT_FOUND):
-    """There is no such path."""
+    """The path does not exist."""
 
 
 class MethodNotAllowed(ProtocolResponseException, code=ProtocolErrorCode.METHOD_NOT_ALLOWED):
-    """The path does not know the method."""
+    """The path does not support the method."""
 
 
 class RequestTimedOut(ProtocolResponseException, code=ProtocolErrorCode.REQUEST_TIMED_OUT):
-    """The request came too slowly."""
+    """The request arrived too slowly."""
 
 
 class HeadersTooLarge(ProtocolResponseException, code=ProtocolErrorCode.HEADERS_TOO_LARGE):
-    """The headers are larger than the server takes."""
+    """The headers exceed the limit of the server."""
 
 
 class EnrolRefused(ProtocolResponseException, code=ProtocolErrorCode.ENROL_REFUSED):
-    """The master does not want this worker."""
+    """The master refuses this worker."""
 
 
 class IncarnationFenced(ProtocolResponseException, code=ProtocolErrorCode.INCARNATION_FENCED):
-    """A newer process has taken the place of this one."""
+    """A newer process has replaced this one."""
 
 
 class EnrolLater(ProtocolResponseException, code=ProtocolErrorCode.ENROL_LATER):
-    """Too many workers enrol at once; this one may come again soon."""
+    """Too many workers enrol at once; retry soon."""
 
 
 class InternalError(ProtocolResponseException, code=ProtocolErrorCode.INTERNAL_ERROR):
-    """A hook of the peer raised."""
+    """A hook of the peer raised an error."""
 
 
 @unique
 class MasterErrorCode(IntEnum):
-    """Codes in the answers of a master."""
+    """Error codes of a master."""
 
     SUCCESS = 0
     SYSTEM_SHUTTING_DOWN = 101
@@ -222,11 +220,11 @@ class MasterSlaveTokenNotGiven(MasterResponseException, code=MasterErrorCode.SLA
 
 
 class MasterSlaveTokenInvalid(MasterResponseException, code=MasterErrorCode.SLAVE_TOKEN_INVALID):
-    """The connection is unknown: it was never made, or it is over."""
+    """The connection is unknown: it was never made, or has ended."""
 
 
 class MasterTaskDataInvalid(MasterResponseException, code=MasterErrorCode.TASK_DATA_INVALID):
-    """The message about a task is not of the right shape."""
+    """The message about a task has the wrong shape."""
 
 
 def get_master_exception_class_by_error_code(error_code: int) -> type[ResponseException]:
@@ -245,7 +243,7 @@ def get_master_exception_by_error(error: ErrorWithResponse | ResponseValues) -> 
 
 @unique
 class SlaveErrorCode(IntEnum):
-    """Codes in the answers of a slave."""
+    """Error codes of a slave."""
 
     SUCCESS = 0
     SYSTEM_SHUTTING_DOWN = 101
@@ -316,7 +314,7 @@ class SlaveSlaveDisconnectionRefused(SlaveResponseException, code=SlaveErrorCode
 
 
 class SlaveTaskAlreadyExist(SlaveResponseException, code=SlaveErrorCode.TASK_ALREADY_EXIST):
-    """The slave runs as many tasks as it may."""
+    """The slave already runs its maximum number of tasks."""
 
 
 class SlaveTaskRefused(SlaveResponseException, code=SlaveErrorCode.TASK_REFUSED):

@@ -1,4 +1,4 @@
-"""The side that gives tasks."""
+"""The side that assigns tasks."""
 
 from ding.utils.exports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""Which connections of a master stand, which processes are fenced off, and what becomes of what is over. No I/O."""
+"""Connections of a master, fenced processes, and clean-up of ended connections. No I/O."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES_KEPT = 4096
 
 
 class CallbackThread:
-    """Calls functions one after the other. What a function raises is logged and counted; the thread goes on."""
+    """Call functions one after the other in a thread. Errors are logged and counted; the thread continues."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -30,16 +30,16 @@ class CallbackThread:
         self._thread = threading.Thread(target=self._run, name="callbacks", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def put(self, function: Callable[[], Any] | None) -> None:
-        """Call ``function`` in its turn; None is nothing to call."""
+        """Queue a function; None is ignored."""
         if function is not None:
             self._queue.put(function)
 
     def call(self, function: Callable[..., Any], *args: Any) -> None:
-        """Call a function of a user here and now."""
+        """Call a user's function in the calling thread."""
         try:
             function(*args)
         except Exception:
@@ -51,7 +51,7 @@ class CallbackThread:
         return threading.current_thread() is self._thread
 
     def close(self, timeout_s: float) -> None:
-        """Call what is waiting, then end; waits up to ``timeout_s``."""
+        """Call the queued functions, then end; wait up to ``timeout_s``."""
         self._queue.put(None)
         if self._thread.is_alive() and not self.is_current():
             self._thread.join(timeout_s)
@@ -62,7 +62,7 @@ class CallbackThread:
 
 
 class Registry:
-    """The connections of a master, with the parts of the master that they need. All methods are atomic.
+    """Connections of a master, with the parts of the master they use. All methods are atomic.
 
     ``client_to`` and ``my_address`` raise ``ServiceClosed`` before the master is started and after it is shut down.
     """
@@ -87,27 +87,27 @@ class Registry:
         self._by_name: dict[str, Connection] = {}
         self._incarnations: dict[str, str] = {}
         self._fenced: dict[str, set[str]] = {}
-        # By name, the processes in whose place a newer one is.
+        # Replaced processes, by name.
         self._succeeded: dict[str, set[str]] = {}
 
     def check_free(self, name: str, connection: Connection | None = None) -> None:
-        """Raise ``KeyError`` when another connection with the name stands."""
+        """Raise ``KeyError`` if another connection uses the name."""
         standing = self.by_name(name)
         if standing is not None and standing is not connection:
             raise KeyError(f"a connection with the name {name!r} stands already; disconnect it first")
 
     def announce(self, connection: Connection, token: str) -> None:
-        """A connection is being made; its slave may already use the token."""
+        """Register the token of a connection being made; its slave may already use it."""
         self.check_free(connection.name, connection)
         with self._lock:
             self._by_token[_key(token)] = connection
 
     def enter(self, connection: Connection) -> None:
-        """A connection stands.
+        """Register an established connection.
 
         Raises:
-            KeyError: another connection took the name meanwhile; this one is over.
-            ConnectionLost: a newer process took the name meanwhile, or this one was fenced; this one is over.
+            KeyError: Another connection took the name in the meantime; this one is closed.
+            ConnectionLost: A newer process took the name in the meantime, or this one was fenced; this one is closed.
         """
         name = connection.name
         with self._lock:
@@ -121,10 +121,10 @@ class Registry:
             self.check_free(name, connection)
 
     def leave(self, connection: Connection, reason: str, *, replaced: bool = False) -> bool:
-        """A connection is over: forget its token, fail its tasks. Returns whether it stood.
+        """Remove a connection: forget its token and fail its tasks. Returns whether it was established.
 
         Args:
-            replaced: another connection has its place, so that the name is not free.
+            replaced: Whether another connection has taken its place, so that the name is not free.
         """
         with self._lock:
             self._by_token = {key: each for key, each in self._by_token.items() if each is not connection}
@@ -141,7 +141,7 @@ class Registry:
     def lose(
         self, connection: Connection, reason: str, level: int = logging.WARNING, *, replaced: bool = False
     ) -> bool:
-        """As :meth:`leave`, for a connection that was not disconnected here."""
+        """Like :meth:`leave`, for a connection that was not disconnected by the master."""
         if not self.leave(connection, reason, replaced=replaced):
             return False
         log.log(level, "lost a slave: %s", reason)
@@ -155,20 +155,20 @@ class Registry:
             return self._by_token.get(_key(token))
 
     def by_name(self, name: str) -> Connection | None:
-        """Return the connection that stands under a name."""
+        """Return the established connection of a name."""
         with self._lock:
             return self._by_name.get(name)
 
     def standing(self) -> list[Connection]:
-        """Return all connections that stand."""
+        """Return all established connections."""
         with self._lock:
             return list(self._by_name.values())
 
     def fence(self, name: str, incarnation: str | None) -> None:
-        """Take nothing from this process of ``name`` any more; default: from the newest one.
+        """Reject this process of ``name`` from now on; by default the newest one.
 
         Raises:
-            KeyError: no process has the name.
+            KeyError: No process has the name.
         """
         standing = self.by_name(name)
         with self._lock:
@@ -181,9 +181,9 @@ class Registry:
             self.lose(standing, f"{name!r} was fenced off")
 
     def enrol(self, name: str, incarnation: str) -> bool:
-        """A process announces itself and has the name from now on.
+        """Register a process under its name.
 
-        Returns False, and nothing changes, for one that is fenced, or in whose place a newer one is.
+        Returns False, without any effect, for a process that is fenced or was replaced by a newer one.
         """
         with self._lock:
             if self._is_out(name, incarnation):
@@ -192,7 +192,7 @@ class Registry:
             before = self._incarnations.get(name, incarnation)
             if before != incarnation:
                 succeeded.add(before)
-            # The newest last, so that ghosts go first.
+            # Newest last, so that stale processes go first.
             self._incarnations.pop(name, None)
             self._incarnations[name] = incarnation
             if len(self._incarnations) > _NAMES_KEPT:
@@ -202,16 +202,16 @@ class Registry:
             return True
 
     def _is_out(self, name: str, incarnation: str | None) -> bool:
-        """Return whether a process is fenced, or a newer one is in its place. The lock must be held."""
+        """Return whether a process is fenced or was replaced by a newer one. The lock must be held."""
         return incarnation in self._fenced.get(name, ()) or incarnation in self._succeeded.get(name, ())
 
     def _free_name(self, connection: Connection) -> None:
-        """The newest process of a name is lost: those before it may have its place again, the first that comes."""
+        """Free a name whose newest process is lost: the first earlier process to enrol may take it again."""
         with self._lock:
             if self._incarnations.get(connection.name) == connection.incarnation:
                 self._succeeded.pop(connection.name, None)
 
 
 def _key(token: str) -> bytes:
-    """Tokens are looked up by their hash, so that the time of a lookup says nothing about the token."""
+    """Return the hash by which a token is looked up, so that look-up time reveals nothing about the token."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -1,4 +1,4 @@
-"""A connection of a master to one slave, and the tasks that go over it."""
+"""A connection of a master to one slave, and its tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Callback = Callable[[Any, Any], Any]
 
 @unique
 class TaskStatus(IntEnum):
-    """IDLE -> STARTING -> STARTED -> COMPLETED or FAILED; STARTING -> START_FAILED when the slave did not take it."""
+    """IDLE -> STARTING -> STARTED -> COMPLETED or FAILED; STARTING -> START_FAILED if the slave did not accept it."""
 
     IDLE = 0x00
     STARTING = 0x11
@@ -43,21 +43,21 @@ _OVER = (TaskStatus.START_FAILED, TaskStatus.COMPLETED, TaskStatus.FAILED)
 
 
 class Task:
-    """Made by ``Connection.new_task``; the methods return the task, so that they can be chained.
+    """A task, created by ``Connection.new_task``; the methods return the task, so they can be chained.
 
-    Concurrency: all methods are atomic. A task ends once; what comes later is counted and ignored. Callbacks run in one
+    Concurrency: all methods are atomic. A task ends once; later results are counted and ignored. Callbacks run in one
     thread of the master, in the order of their registration, and before ``join`` returns; a callback must not ``join``
     another task that has callbacks.
     """
 
     def __init__(self, connection: Connection, task_id: str, data: object, deadline_s: float | None) -> None:
-        #: Where the task goes to.
+        #: The connection of the task.
         self.connection = connection
-        #: The id under which master and slave speak of the task.
+        #: Id of the task, shared by master and slave.
         self.id = task_id
-        #: The data of the task, as given to ``new_task``.
+        #: Data of the task, as given to ``new_task``.
         self.task: Any = data
-        #: How long the task may take from its start; None: as long as the connection lives.
+        #: Seconds from the start within which the task must end; None: as long as the connection lives.
         self.deadline_s = deadline_s
         self._lock = threading.Lock()
         self._status = TaskStatus.IDLE
@@ -66,7 +66,7 @@ class Task:
         self._error: Exception | None = None
         self._callbacks: dict[TaskStatus, list[Callback]] = {TaskStatus.COMPLETED: [], TaskStatus.FAILED: []}
         self._over = threading.Event()
-        #: When the task has to be over, on the clock of the master; None without a deadline, or before the start.
+        #: Deadline on the clock of the master; None without a deadline or before the start.
         self.due: float | None = None
 
     def __repr__(self) -> str:
@@ -74,38 +74,38 @@ class Task:
 
     @property
     def status(self) -> TaskStatus:
-        """Where the task is in its life."""
+        """Current state of the task."""
         return self._status
 
     @property
     def result(self) -> Json:
-        """What the slave answered; None before that. Without an answer of the slave it is ``{"message": ...}``."""
+        """Result from the slave; None before it arrives. Without an answer of the slave, ``{"message": ...}``."""
         return self._result
 
     @property
     def message(self) -> str:
-        """A sentence about how the task ended."""
+        """Sentence about the outcome of the task."""
         return self._message
 
     @property
     def error(self) -> Exception | None:
-        """Why the slave gave no result: refused, unreachable, connection lost, deadline; else None."""
+        """Why the slave returned no result: refused, unreachable, connection lost, deadline; else None."""
         return self._error
 
     def on_complete(self, callback: Callback) -> Task:
-        """Call ``callback(data, result)`` when the task is completed (in the calling thread if it already is)."""
+        """Call ``callback(data, result)`` when the task completes (in the calling thread if it already has)."""
         return self._on(TaskStatus.COMPLETED, callback)
 
     def on_fail(self, callback: Callback) -> Task:
-        """Call ``callback(data, result)`` when the task has failed (in the calling thread if it already has)."""
+        """Call ``callback(data, result)`` when the task fails (in the calling thread if it already has)."""
         return self._on(TaskStatus.FAILED, callback)
 
     def start(self) -> Task:
         """Send the task to the slave.
 
         Raises:
-            ValueError: it was started before.
-            ResponseException, UnreachableError, ConnectionLost: the slave did not take it (unless ``_error_new_task``
+            ValueError: The task was started before.
+            ResponseException, UnreachableError, ConnectionLost: The slave did not accept it (unless ``_error_new_task``
                 of the master is overridden); the status is then START_FAILED.
         """
         with self._lock:
@@ -116,11 +116,11 @@ class Task:
         return self
 
     def join(self, timeout_s: float | None = None) -> Task:
-        """Wait until the task is over. It ends at the latest when the connection is lost.
+        """Wait until the task ends, at the latest when the connection is lost.
 
         Raises:
-            TaskTimeout: it is not over after ``timeout_s`` seconds; it goes on.
-            RuntimeError: called by a callback for a task with callbacks: the wait would have no end.
+            TaskTimeout: The task has not ended within ``timeout_s`` seconds; it continues.
+            RuntimeError: Called by a callback for a task with callbacks, which would deadlock.
         """
         if any(self._callbacks.values()) and not self._over.is_set() and self.connection.in_callback():
             raise RuntimeError("a callback must not join a task that has callbacks: they run in the same thread")
@@ -130,16 +130,16 @@ class Task:
             )
         return self
 
-    # For the connection.
+    # Used by the connection.
 
     def mark_started(self) -> None:
-        """The slave has taken it (and may be done already)."""
+        """Record that the slave has accepted the task (and may have finished it)."""
         with self._lock:
             if self._status == TaskStatus.STARTING:
                 self._status = TaskStatus.STARTED
 
     def mark_start_failed(self, error: Exception) -> bool:
-        """The slave has not taken it; returns False when the task was over already."""
+        """Record that the slave did not accept the task; return False if it had already ended."""
         with self._lock:
             if self._status in _OVER:
                 return False
@@ -152,10 +152,10 @@ class Task:
     def finish(
         self, completed: bool, result: object, message: str = "", error: InteractionError | None = None
     ) -> Callable[[], None] | None:
-        """The task is over; ignored when it was before.
+        """End the task; ignored if it has already ended.
 
         Returns:
-            What is still to be called in the thread of the callbacks, before joiners go on; None if there is nothing.
+            A function to call in the callback thread before joiners wake up; None if there is nothing to call.
         """
         status = TaskStatus.COMPLETED if completed else TaskStatus.FAILED
         with self._lock:
@@ -177,11 +177,11 @@ class Task:
         return call
 
     def lose(self, reason: str) -> Callable[[], None] | None:
-        """The connection is over; see ``finish``."""
+        """Fail the task because the connection ended; see ``finish``."""
         return self.finish(False, {"message": reason}, reason, ConnectionLost(reason))
 
     def expire(self) -> Callable[[], None] | None:
-        """The deadline has passed; see ``finish``."""
+        """Fail the task because the deadline passed; see ``finish``."""
         text = f"task {self.id} on {self.connection.name!r} is not over after its deadline of {self.deadline_s} s"
         return self.finish(False, {"message": text}, text, TaskTimeout(text))
 
@@ -197,39 +197,39 @@ class Task:
 
 
 class ConnectionHooks:
-    """What a master does around the requests of its connections: override what you need.
+    """Hooks of a master around the requests of its connections; override as needed.
 
     ``_before_*`` and ``_error_*`` run in the thread that called the method; the default of ``_error_*`` raises the
-    error. ``_left`` and ``_lost_connection`` run in the thread of the callbacks, ``_heard`` in one of the server: it
-    must not wait.
+    error. ``_left`` and ``_lost_connection`` run in the callback thread, ``_heard`` in a server thread, where it must
+    not block.
     """
 
     def _before_connect(self, connection: Connection) -> object:
-        """Returns the data that is sent along."""
+        """Return the data to send with the request."""
 
     def _after_connect(
         self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: object
     ) -> object:
-        """The slave has accepted."""
+        """Called when the slave has accepted."""
 
     def _error_connect(self, connection: Connection, error: Exception) -> object:
-        """The slave refused or did not answer."""
+        """Called when the slave refused or did not answer."""
         raise error
 
     def _before_disconnect(self, connection: Connection) -> object:
-        """Returns the data that is sent along."""
+        """Return the data to send with the request."""
 
     def _after_disconnect(
         self, connection: Connection, status_code: int, success: bool, code: int, message: str, data: object
     ) -> object:
-        """The slave has accepted."""
+        """Called when the slave has accepted."""
 
     def _error_disconnect(self, connection: Connection, error: Exception) -> object:
-        """The slave refused or did not answer."""
+        """Called when the slave refused or did not answer."""
         raise error
 
     def _before_new_task(self, connection: Connection, task: Any) -> object:
-        """Returns the data that is sent as the task."""
+        """Return the data to send as the task."""
         return task
 
     def _after_new_task(
@@ -242,25 +242,25 @@ class ConnectionHooks:
         message: str,
         data: object,
     ) -> object:
-        """The slave has taken the task."""
+        """Called when the slave has accepted the task."""
 
     def _error_new_task(self, connection: Connection, task: object, error: Exception) -> object:
-        """The slave refused the task or did not answer."""
+        """Called when the slave refused the task or did not answer."""
         raise error
 
     def _lost_connection(self, connection: Connection, reason: str) -> None:
-        """A connection is over without having been disconnected here; its tasks have failed."""
+        """Called when a connection ended without a disconnect by the master; its tasks have failed."""
 
     def _left(self, connection: Connection) -> None:
-        """A slave said that it leaves, for good: this process will not come back. Runs before ``_lost_connection``."""
+        """Called when a slave announced that this process leaves for good. Runs before ``_lost_connection``."""
 
     def _heard(self, connection: Connection) -> None:
-        """A slave has sent a heartbeat or a result."""
+        """Called when a slave has sent a heartbeat or a result."""
 
 
 class Connection(ControllableContext):
-    """Made by ``Master.new_connection``; ``with`` connects and disconnects. It may be connected again after it was
-    disconnected.
+    """A connection, created by ``Master.new_connection``; ``with`` connects and disconnects. It can be reconnected
+    after a disconnect.
 
     Concurrency: all methods may be called by several threads. When the connection is lost (no heartbeat, a newer
     process of that name, ``lose``), ``is_connected`` becomes False and all its tasks fail at once.
@@ -268,9 +268,9 @@ class Connection(ControllableContext):
 
     def __init__(self, registry: Registry, name: str, target: Target, incarnation: str | None) -> None:
         self._registry = registry
-        #: The name of the slave.
+        #: Name of the slave.
         self.name = name
-        #: The address of the slave.
+        #: Address of the slave.
         self.address = join_http_address(*target)
         self._target = target
         self._expected = incarnation
@@ -280,7 +280,7 @@ class Connection(ControllableContext):
         self._client: Client | None = None
         self._tasks: dict[str, Task] = {}
         self._finished: OrderedDict[str, None] = OrderedDict()
-        #: When the slave was last heard of, on the clock of the master.
+        #: Time of the last message from the slave, on the clock of the master.
         self.last_seen = 0.0
 
     def __repr__(self) -> str:
@@ -288,17 +288,17 @@ class Connection(ControllableContext):
 
     @property
     def incarnation(self) -> str | None:
-        """The id of the process behind the name, known once it is connected."""
+        """Id of the process behind the name, known once connected."""
         return self._incarnation
 
     @property
     def is_connected(self) -> bool:
-        """Whether the connection stands."""
+        """Whether the connection is established."""
         return self._connected
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """The tasks that are not over."""
+        """Tasks that have not ended."""
         with self._lock:
             return tuple(self._tasks.values())
 
@@ -306,14 +306,14 @@ class Connection(ControllableContext):
         """Connect to the slave.
 
         Returns:
-            What ``_after_connect`` of the master returns.
+            The result of the master's ``_after_connect``.
 
         Raises:
             ResponseException, UnreachableError: the slave refuses or does not answer (unless ``_error_connect`` is
                 overridden).
-            ConnectionLost: another process than the expected incarnation answers at the address, or a newer one took
-                the name meanwhile.
-            KeyError: another connection with the name stands.
+            ConnectionLost: Another process than the expected incarnation answers at the address, or a newer one took
+                the name in the meantime.
+            KeyError: Another connection uses the name.
         """
         registry = self._registry
         token = random_token()
@@ -326,7 +326,7 @@ class Connection(ControllableContext):
         try:
             registry.announce(self, token)
             message = Connect(Peer(registry.my_address()), registry.hooks._before_connect(self) or {})
-            # One that enrolled comes again by itself, if it lives; until then it occupies a thread.
+            # An enrolled slave that is alive comes back by itself; until then it occupies a thread.
             retries, timeout_s = (None, DEFAULT_REQUEST_TIMEOUT) if self._expected is None else (1, _ENROLLED_TIMEOUT_S)
             values = client.request("POST", "/connect", message, retries, timeout_s)
             self._check_incarnation(values.data)
@@ -343,14 +343,14 @@ class Connection(ControllableContext):
         return registry.hooks._after_connect(self, *values)
 
     def disconnect(self) -> object:
-        """Disconnect from the slave; tasks that are not over fail.
+        """Disconnect from the slave; unfinished tasks fail.
 
         Returns:
-            What ``_after_disconnect`` of the master returns.
+            The result of the master's ``_after_disconnect``.
 
         Raises:
             ConnectionLost: it is not connected.
-            SlaveSlaveDisconnectionRefused: the slave refuses; the connection then still stands.
+            SlaveSlaveDisconnectionRefused: The slave refuses; the connection remains.
             ResponseException, UnreachableError: the slave does not know the connection or does not answer; it is over
                 nevertheless.
         """
@@ -363,7 +363,7 @@ class Connection(ControllableContext):
             values = client.request("DELETE", "/disconnect", Disconnect(registry.hooks._before_disconnect(self) or {}))
         except InteractionError as error:
             code = error.code if isinstance(error, ResponseException) else None
-            if code == SlaveErrorCode.SLAVE_NOT_CONNECTED:  # it is so already: the request came twice
+            if code == SlaveErrorCode.SLAVE_NOT_CONNECTED:  # already disconnected: the request arrived twice
                 registry.leave(self, f"{self.name!r} was disconnected")
                 return registry.hooks._after_disconnect(self, 200, True, 0, str(error), None)
             if code != SlaveErrorCode.SLAVE_DISCONNECTION_REFUSED:
@@ -373,11 +373,11 @@ class Connection(ControllableContext):
         return registry.hooks._after_disconnect(self, *values)
 
     def start(self) -> None:
-        """``connect``."""
+        """Call ``connect``."""
         self.connect()
 
     def close(self) -> None:
-        """``disconnect``, if it is connected."""
+        """Call ``disconnect`` if connected."""
         if self._connected:
             try:
                 self.disconnect()
@@ -385,7 +385,7 @@ class Connection(ControllableContext):
                 log.debug("%s was lost while it was closed", self.name)
 
     def new_task(self, data: object, *, task_id: str | None = None, deadline_s: float | None = None) -> Task:
-        """Return a task for the slave; ``start`` sends it.
+        """Create a task for the slave; ``start`` sends it.
 
         Args:
             data: any JSON value, usually ``{"name": ..., ...}``.
@@ -394,12 +394,12 @@ class Connection(ControllableContext):
                 lost.
 
         Raises:
-            SchemaError: the id is no identifier.
+            SchemaError: The id is not an identifier.
         """
         identity = str(uuid.uuid4()) if task_id is None else convert(task_id, Identifier, "task_id")
         return Task(self, identity, data, deadline_s)
 
-    # For the task and the master.
+    # Used by the task and the master.
 
     def _check_incarnation(self, data: object) -> None:
         answered = data.get("incarnation") if isinstance(data, dict) else None
@@ -417,7 +417,7 @@ class Connection(ControllableContext):
                     raise ConnectionLost(f"{self.name!r} is not connected")
                 if task.id in self._tasks:
                     raise ConnectionLost(f"task {task.id} runs on {self.name!r} already")
-                self._tasks[task.id] = task  # before it is sent: the result may be here before the answer
+                self._tasks[task.id] = task  # before sending: the result may arrive before the answer
                 self._finished.pop(task.id, None)
                 if task.deadline_s is not None:
                     task.due = registry.clock() + task.deadline_s
@@ -445,7 +445,7 @@ class Connection(ControllableContext):
             self._finished.popitem(last=False)
 
     def take_result(self, task_id: str) -> Task | None:
-        """Return the task that a result is for, or None for one that is over or was never sent; counts those."""
+        """Return the task of a result; None, which is counted, if the task has ended or was never sent."""
         with self._lock:
             task = self._tasks.pop(task_id, None)
             if task is not None:
@@ -456,7 +456,7 @@ class Connection(ControllableContext):
         return None
 
     def take_due(self, now: float) -> list[Task]:
-        """Return the tasks whose deadline has passed; they are over for this connection."""
+        """Remove and return the tasks whose deadline has passed."""
         with self._lock:
             due = [task for task in self._tasks.values() if task.due is not None and task.due <= now]
             for task in due:
@@ -465,7 +465,7 @@ class Connection(ControllableContext):
         return due
 
     def take_down(self) -> list[Task] | None:
-        """The connection is over: the tasks that it had, or None if it was over before."""
+        """End the connection; return its tasks, or None if it had already ended."""
         with self._lock:
             if not self._connected:
                 return None
@@ -480,7 +480,7 @@ class Connection(ControllableContext):
         return tasks
 
     def say_goodbye(self, timeout_s: float) -> None:
-        """Disconnect without waiting long; for a master that closes."""
+        """Disconnect with a short time-out, for a master that is closing."""
         client = self._client
         if client is None:
             return
@@ -490,9 +490,9 @@ class Connection(ControllableContext):
             log.info("%s did not take the disconnection: %s", self.name, error)
 
     def in_callback(self) -> bool:
-        """Return whether the calling thread is that of the callbacks."""
+        """Return whether the calling thread is the callback thread."""
         return self._registry.callbacks.is_current()
 
     def call_back(self, function: Callable[..., Any], *args: Any) -> None:
-        """Call a function of a user here and now."""
+        """Call a user's function in the calling thread."""
         self._registry.callbacks.call(function, *args)

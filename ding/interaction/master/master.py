@@ -1,4 +1,4 @@
-"""A master: connects to slaves, gives them tasks, takes their results."""
+"""A master: connects to slaves, assigns tasks to them, and receives their results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _GOODBYE_TIMEOUT_S = 2.0
-# Each has a thread, until it is connected to.
+# Each enrolled worker occupies a thread until it is connected.
 _MAX_ENROLLING = 32
 _GOODBYE_THREADS = 8
 _CALLBACKS_TIMEOUT_S = 2.0
@@ -42,19 +42,19 @@ _CALLBACKS_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class MasterStatistics:
-    """What a master has counted since it was made; a snapshot."""
+    """A snapshot of a master's counters since its creation."""
 
-    connections: int  # that stand now
+    connections: int  # currently established
     connections_lost: int
     tasks_started: int
-    tasks_refused: int  # an error answer to the task
+    tasks_refused: int  # refused by an error answer
     tasks_unsent: int  # no answer to the task, or no connection
     tasks_completed: int
     tasks_failed: int
-    tasks_expired: int  # not over at their deadline
-    results_duplicate: int  # for a task that was over
+    tasks_expired: int  # not ended at their deadline
+    results_duplicate: int  # for a task that had ended
     results_unknown: int  # for a task that was never sent
-    results_rejected: int  # from a connection that is over, or from a process that is fenced off
+    results_rejected: int  # from an ended connection, or from a fenced process
     heartbeats: int
     enrolments: int
     enrolments_refused: int
@@ -62,7 +62,7 @@ class MasterStatistics:
 
 
 class EnrolRefuse(InteractionError):
-    """Raised in ``_before_enrol``: the master does not want the worker (code 901)."""
+    """Raise in ``_before_enrol`` to refuse the worker (code 901)."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or "The master refuses the worker.")
@@ -70,14 +70,16 @@ class EnrolRefuse(InteractionError):
 
 
 class Master(ConnectionHooks, HttpService):
-    """Ready to use; a subclass may override the hooks of :class:`ConnectionHooks`, ``_before_enrol`` and ``_enrolled``.
+    """A master, usable as is; subclasses may override the hooks of :class:`ConnectionHooks`, ``_before_enrol`` and
+    ``_enrolled``.
 
     The arguments that are not named here are those of :class:`~ding.interaction.base.service.HttpService`; the default
     port is 7235.
 
     Arguments:
-        heartbeat_tolerance: a slave that is silent for longer (seconds, monotonic) is lost; default 17.
-        heartbeat_check_span: seconds between two looks at that, at least 0.1; default 1.
+        heartbeat_tolerance: Seconds (monotonic) of silence after which a slave is lost; default 17. Lower values detect
+            failures sooner, higher ones tolerate slow networks.
+        heartbeat_check_span: Seconds between these checks, at least 0.1; default 1.
         status: what ``GET /status`` answers: a function that returns a JSON value and does not wait long.
         scale: what ``POST /scale`` does: a function of the number of collectors that the run is to have, which returns
             a JSON value and does not wait long; None: there is no such path.
@@ -140,13 +142,13 @@ class Master(ConnectionHooks, HttpService):
     def new_connection(
         self, name: str, host: str, port: int | None = None, https: bool = False, *, incarnation: str | None = None
     ) -> Connection:
-        """Return a connection to the slave at ``host`` and ``port`` (default 7236); ``connect`` makes it.
+        """Create a connection to the slave at ``host`` and ``port`` (default 7236), to be established by ``connect``.
 
         Args:
             incarnation: connect to this process only, as announced to ``_enrolled``; None: to whatever answers there.
 
         Raises:
-            KeyError: a connection with the name stands.
+            KeyError: An established connection uses the name.
         """
         self._registry.check_free(name)
         target = (host, DEFAULT_SLAVE_PORT if port is None else port, https, None)
@@ -171,22 +173,21 @@ class Master(ConnectionHooks, HttpService):
         self[name].disconnect()
 
     def lose(self, name: str, reason: str) -> bool:
-        """Take the connection for lost, without asking the slave; returns whether it stood.
+        """Treat the connection as lost, without asking the slave; return whether it was established.
 
-        For who knows better than the heartbeats, e.g. that the process has ended.
+        For callers with better information than the heartbeats, e.g. that the process has ended.
         """
         connection = self._registry.by_name(name)
         return connection is not None and self._registry.lose(connection, reason)
 
     def fence(self, name: str, incarnation: str | None = None) -> None:
-        """Take nothing from a process of ``name`` any more, and lose its connection; default: from the newest one."""
+        """Reject a process of ``name`` from now on, and drop its connection; by default the newest one."""
         self._registry.fence(name, incarnation)
 
     def check_slaves(self) -> None:
-        """Look once whether slaves are silent for too long or tasks past their deadline; a thread does it every check
-        span.
+        """Check once for silent slaves and tasks past their deadline; a thread does so every check span.
 
-        When this very process has stood still (stopped, suspended), slaves are given that time.
+        If this process itself was stopped or suspended, slaves are given that time.
         """
         now = self._clock()
         asleep = 0.0 if self._last_check is None else now - self._last_check - self._check_span
@@ -206,7 +207,7 @@ class Master(ConnectionHooks, HttpService):
         return self._counters.snapshot(MasterStatistics, connections=len(self._registry.standing()))
 
     def _status(self) -> object:
-        """What ``GET /status`` answers; default: the function given as ``status``, or else the counters."""
+        """Return the answer to ``GET /status``; by default from the function ``status``, or else the counters."""
         if self._status_function is not None:
             return self._status_function()
         return {
@@ -214,19 +215,20 @@ class Master(ConnectionHooks, HttpService):
             "slaves": sorted(each.name for each in self._registry.standing()),
         }
 
-    # For subclasses.
+    # Hooks for subclasses.
 
     def _before_enrol(self, name: str, role: str, address: str, incarnation: str, resource: dict[str, Any]) -> None:
-        """A worker announces itself; raise ``EnrolRefuse`` to refuse it. A thread of the server waits for this."""
+        """Called when a worker announces itself; raise ``EnrolRefuse`` to refuse it. Blocks a thread of the server."""
 
     def _enrolled(self, name: str, role: str, address: str, incarnation: str, resource: dict[str, Any]) -> None:
-        """A worker has announced itself; it expects a connection to ``address`` soon, else it comes again.
+        """Called after a worker announced itself. It expects a connection to ``address`` soon, or announces itself
+        again.
 
-        Has a thread of its own and may wait, e.g. to connect back.
+        Runs in its own thread and may block, e.g. to connect back.
         """
         log.info("the %s %r at %s has enrolled, but nobody connects to it", role, name, address)
 
-    # Answers.
+    # Handlers.
 
     def _connection_of(self, call: Call) -> Connection:
         connection = self._registry.by_token(call.token)
@@ -302,7 +304,7 @@ class Master(ConnectionHooks, HttpService):
         return Answer("The worker is enrolled; the master connects to it.")
 
     def _admit(self, worker: tuple[str, str, str, str, dict[str, Any]]) -> None:
-        """Call ``_enrolled`` in a thread, once at a time per process: a slave that waits too long asks again."""
+        """Call ``_enrolled`` in a thread, at most one per process: a waiting slave announces itself again."""
         name, process = worker[0], (worker[0], worker[3])
         with self._enrol_lock:
             if process in self._enrolling:

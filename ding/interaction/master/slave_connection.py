@@ -1,4 +1,4 @@
-"""A connection to one slave with a master of its own, as DI-engine's scripts make it."""
+"""A connection to one slave with its own master, as used by DI-engine scripts."""
 
 from collections.abc import Callable
 from enum import IntEnum, unique
@@ -13,14 +13,14 @@ from ding.interaction.master.master import Master
 
 @unique
 class TaskResultType(IntEnum):
-    """What a slave reports about a task."""
+    """Outcome of a task as reported by a slave."""
 
     COMPLETED = 1
     FAILED = 2
 
 
 class SlaveConnection(ControllableContext):
-    """Connects to a slave and gives it tasks; ``with`` connects and disconnects.
+    """Connect to a slave and assign tasks to it; ``with`` connects and disconnects.
 
     Its master listens on a free port of this machine while it is connected. Override the hooks: ``_before_*`` return
     the data that is sent, ``_after_*`` get the answer, and what they return is the result of the method; ``_error_*``
@@ -47,7 +47,7 @@ class SlaveConnection(ControllableContext):
         request_retries: int | None = None,
         request_retry_waiting: float | None = None,
     ) -> None:
-        #: Where the slave is.
+        #: Address of the slave.
         self.host = host
         self._target = (host, port, https)
         self._options: dict[str, Any] = {
@@ -62,15 +62,15 @@ class SlaveConnection(ControllableContext):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the connection stands."""
+        """Whether the connection is established."""
         return self._connection is not None and self._connection.is_connected
 
     def connect(self) -> object:
-        """Connect; returns what ``_after_connect`` does.
+        """Connect; return the result of ``_after_connect``.
 
         Raises:
-            ResponseException, UnreachableError: the slave refuses or does not answer.
-            ValueError: it is connected already.
+            ResponseException, UnreachableError: The slave refuses or does not answer.
+            ValueError: Already connected.
         """
         if self.is_connected:
             raise ValueError("the slave is connected already")
@@ -83,11 +83,11 @@ class SlaveConnection(ControllableContext):
             self._end_master()
 
     def disconnect(self) -> object:
-        """Disconnect; tasks that are not over fail. Returns what ``_after_disconnect`` does.
+        """Disconnect; unfinished tasks fail. Returns the result of ``_after_disconnect``.
 
         Raises:
-            ResponseException, UnreachableError: the slave refuses or does not answer.
-            ValueError: it is not connected.
+            ResponseException, UnreachableError: The slave refuses or does not answer.
+            ValueError: Not connected.
         """
         try:
             return self._standing().disconnect()
@@ -95,15 +95,15 @@ class SlaveConnection(ControllableContext):
             self._end_master()
 
     def new_task(self, data: object = None) -> Task:
-        """Return a task for the slave; ``start`` sends it.
+        """Create a task for the slave; ``start`` sends it.
 
         Raises:
-            ValueError: it is not connected.
+            ValueError: Not connected.
         """
         return self._standing().new_task({} if data is None else data)
 
     def start(self) -> None:
-        """As :meth:`connect`."""
+        """Same as :meth:`connect`."""
         self.connect()
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class SlaveConnection(ControllableContext):
         return self._connection
 
     def _end_master(self) -> None:
-        """End the master unless the connection stands."""
+        """End the master unless the connection is established."""
         if not self.is_connected and self._master is not None:
             self._master.close()
             self._master = None
@@ -153,10 +153,10 @@ class SlaveConnection(ControllableContext):
 
 
 class _OwnMaster(Master):
-    """Hands its hooks to the connection."""
+    """Forward the hooks of the master to the connection."""
 
     def __init__(self, owner: SlaveConnection, options: dict[str, Any]) -> None:
-        # Only on this machine, where the slave is on it, too.
+        # Listens on this machine only, if the slave runs on it too.
         host = LOCAL_HOST if is_loopback(owner.host) else GLOBAL_HOST
         super().__init__(host, port=0, **options)
         self._owner = owner
@@ -193,7 +193,7 @@ class SlaveConnectionProxy:
     """A connection that calls functions after it has connected or disconnected.
 
     Args:
-        connection: does the work.
+        connection: The wrapped connection.
         after_connect, after_disconnect: called with ``connection=`` this proxy.
     """
 
@@ -208,29 +208,29 @@ class SlaveConnectionProxy:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the connection stands."""
+        """Whether the connection is established."""
         return self._connection.is_connected
 
     def connect(self) -> object:
-        """As :meth:`SlaveConnection.connect`."""
+        """See :meth:`SlaveConnection.connect`."""
         result = self._connection.connect()
         if self._after[0] is not None:
             self._after[0](connection=self)
         return result
 
     def disconnect(self) -> object:
-        """As :meth:`SlaveConnection.disconnect`."""
+        """See :meth:`SlaveConnection.disconnect`."""
         result = self._connection.disconnect()
         if self._after[1] is not None:
             self._after[1](connection=self)
         return result
 
     def new_task(self, data: object = None) -> Task:
-        """As :meth:`SlaveConnection.new_task`."""
+        """See :meth:`SlaveConnection.new_task`."""
         return self._connection.new_task(data)
 
     def start(self) -> None:
-        """As :meth:`connect`."""
+        """Same as :meth:`connect`."""
         self.connect()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The side that does tasks."""
+"""The side that executes tasks."""
 
 from ding.utils.exports import lazy_exports
 

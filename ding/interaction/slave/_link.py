@@ -1,4 +1,4 @@
-"""The connection of a slave to its master, and how a slave announces itself until a master connects."""
+"""Connection of a slave to its master, and the announcements of a slave until a master connects."""
 
 import logging
 import threading
@@ -14,13 +14,13 @@ log = logging.getLogger(__name__)
 
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 2.0
-# A master connects back at once; when it has not after this time, the slave enrols again.
+# Seconds after which a slave enrols again if the master has not connected back.
 _CONNECT_WAIT_S = 5.0
 
 
 @dataclass(eq=False)
 class Link:
-    """A connection: made by ``/connect``, over with ``/disconnect`` or when the master is lost."""
+    """A connection: begins with ``/connect``, ends with ``/disconnect`` or when the master is lost."""
 
     token: str
     master_address: str
@@ -28,7 +28,7 @@ class Link:
 
 
 class LinkState:
-    """The current link, if any. All methods are atomic; waiting is woken by every change."""
+    """The current link, if any. All methods are atomic; every change wakes the waiting threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -41,7 +41,7 @@ class LinkState:
         return self._link
 
     def set_if_free(self, make: Callable[[], Link]) -> bool:
-        """Take the link that ``make`` makes, unless there is one; returns whether it was taken."""
+        """Set the link made by ``make`` unless there is one; return whether it was set."""
         with self._changed:
             if self._link is not None or self._closed:
                 return False
@@ -50,7 +50,7 @@ class LinkState:
             return True
 
     def drop(self, link: Link) -> bool:
-        """Forget ``link``; returns False when it was not the current one any more."""
+        """Remove ``link``; return False if it was no longer the current one."""
         with self._changed:
             if self._link is not link:
                 return False
@@ -60,46 +60,46 @@ class LinkState:
         return True
 
     def close(self) -> Link | None:
-        """Wake all waiters for good; returns the link that was current."""
+        """Wake all waiters for good; return the current link."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
             return self._link
 
     def wait_linked(self, timeout_s: float | None = None, in_vain: Callable[[], bool] = lambda: False) -> Link | None:
-        """Wait for a link; None when there is none in time, when ``in_vain()`` (see ``wake``), or after ``close``."""
+        """Wait for a link; return None on time-out, when ``in_vain()`` (see ``wake``), or after ``close``."""
         with self._changed:
             self._changed.wait_for(lambda: self._link is not None or self._closed or in_vain(), timeout_s)
             return None if self._closed else self._link
 
     def wake(self) -> None:
-        """Have all waiters look again."""
+        """Make all waiters check again."""
         with self._changed:
             self._changed.notify_all()
 
     def wait_unlinked(self, timeout_s: float | None = None) -> bool:
-        """Wait until there is no link; False when there still is one, or after ``close``."""
+        """Wait until there is no link; return False on time-out or after ``close``."""
         with self._changed:
             self._changed.wait_for(lambda: self._link is None or self._closed, timeout_s)
             return self._link is None and not self._closed
 
     def wait_changed(self, link: Link, timeout_s: float) -> bool:
-        """Wait up to ``timeout_s`` while ``link`` is the current one; returns whether it still is."""
+        """Wait up to ``timeout_s`` while ``link`` is the current one; return whether it still is."""
         with self._changed:
             self._changed.wait_for(lambda: self._link is not link or self._closed, timeout_s)
             return self._link is link and not self._closed
 
     def wait_closed(self, timeout_s: float) -> bool:
-        """Wait up to ``timeout_s`` for ``close``; returns whether it was called."""
+        """Wait up to ``timeout_s`` for ``close``; return whether it was called."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closed, timeout_s)
 
 
 class Announcer:
-    """Sends ``POST /slave/enrol`` whenever there is no connection: at once, then less and less often (0.1 to 2 s).
+    """Send ``POST /slave/enrol`` while there is no connection, with increasing intervals (0.1 to 2 s).
 
-    An answer that refuses the worker ends it: ``refused(error)`` is called, once. A master that has no time, or that
-    failed itself, does not refuse.
+    An answer that refuses the worker stops it and calls ``refused(error)`` once. A busy or failed master does not count
+    as a refusal.
     """
 
     def __init__(self, client: Client, message: Enrol, state: LinkState, refused: Callable[[Exception], None]) -> None:
@@ -112,11 +112,11 @@ class Announcer:
         self._thread = threading.Thread(target=self._run, name="enrol", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start announcing."""
         self._thread.start()
 
     def close(self) -> None:
-        """No further announcements; the link state must be closed already."""
+        """Stop announcing; the link state must be closed already."""
         self._client.close()
 
     def _run(self) -> None:
@@ -128,7 +128,7 @@ class Announcer:
                 return
             except (UnreachableError, ResponseException) as error:
                 if isinstance(error, UnreachableError) or _is_passing(error):
-                    # Once is enough: it is tried for as long as it takes. The end of a run is no news.
+                    # Log it once: it is retried for as long as necessary. The end of a run is not worth a message.
                     is_news = waiting == _FIRST_WAIT_S and not isinstance(error, MasterSystemShuttingDown)
                     log.log(logging.INFO if is_news else logging.DEBUG, "could not enrol: %s", error)
                     self._state.wait_closed(waiting)
@@ -145,5 +145,5 @@ class Announcer:
 
 
 def _is_passing(error: ResponseException) -> bool:
-    """Return whether the same request may be answered well later."""
+    """Return whether retrying the same request may succeed."""
     return isinstance(error, MasterSystemShuttingDown) or error.status_code in (408, 429) or error.status_code >= 500

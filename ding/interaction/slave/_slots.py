@@ -1,8 +1,7 @@
-"""Where the tasks of a slave run: a few threads, a queue, and the memory of which ids were seen.
+"""Execution of a slave's tasks: threads, a queue, and the record of seen ids.
 
-An id is taken once. Sent again while the task runs, the running one is kept (and reports to the newest connection);
-sent again afterwards, its outcome is reported again, so that a master that was restarted, or a message that was
-doubled, does no harm.
+Each id is accepted once. If it is sent again while the task runs, the running task is kept and reports to the newest
+connection; afterwards, its outcome is reported again. Restarted masters and duplicated messages are therefore harmless.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _IDS_KEPT = 4096
 
 @dataclass
 class Job:
-    """A task on its way. ``link`` is the connection that its outcome goes to."""
+    """A pending task. ``link`` is the connection that receives its outcome."""
 
     id: str
     data: Any
@@ -32,7 +31,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a task ended: completed or failed, with its result and a sentence."""
+    """Outcome of a task: completed or failed, with its result and a sentence."""
 
     completed: bool
     result: Any = None
@@ -44,7 +43,7 @@ class Busy(Exception):
 
 
 class TaskSlots:
-    """Runs up to ``limit`` tasks at once.
+    """Run up to ``limit`` tasks at once.
 
     ``process(job)`` returns the outcome and ``report(job)`` sends it; both run in a thread of a slot and must not
     raise. A task no longer counts as running while it is reported: the master may send the next one as soon as it has
@@ -67,25 +66,25 @@ class TaskSlots:
 
     @property
     def running(self) -> int:
-        """How many tasks wait or run."""
+        """Number of waiting or running tasks."""
         with self._lock:
             return len(self._running)
 
     def has_free(self) -> bool:
-        """Return whether another task would be taken now: a slot is free."""
+        """Return whether a slot is free for another task."""
         with self._lock:
             return not self._closed and len(self._running) < self._limit
 
     def seen(self, task_id: str) -> bool:
-        """Return whether the id was taken before."""
+        """Return whether the id was seen before."""
         with self._lock:
             return task_id in self._running or task_id in self._done
 
     def take(self, task_id: str, data: object, link: Link) -> bool:
-        """Take a task; returns False for an id that was taken before, whose outcome then goes to ``link`` (again).
+        """Accept a task; return False for a known id, whose outcome is then reported (again) to ``link``.
 
         Raises:
-            Busy: all slots are taken.
+            Busy: All slots are taken.
         """
         with self._lock:
             if task_id in self._running:
@@ -104,7 +103,7 @@ class TaskSlots:
             return True
 
     def close(self, timeout_s: float) -> int:
-        """Take no more, and wait up to ``timeout_s`` for each running task; returns how many threads still run."""
+        """Accept no more tasks, wait up to ``timeout_s`` for each running one; return the number still running."""
         with self._lock:
             self._closed = True
             threads = list(self._threads)

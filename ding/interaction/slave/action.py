@@ -1,4 +1,4 @@
-"""What the methods of a slave raise to say no."""
+"""Exceptions that the hooks of a slave raise to refuse or fail."""
 
 import traceback
 from typing import Any, ClassVar
@@ -7,7 +7,7 @@ from ding.interaction.errors import InteractionError
 
 
 class _Refusal(InteractionError):
-    """A no, with ``data`` (JSON) that says more."""
+    """A refusal, with details in ``data`` (JSON)."""
 
     _sentence: ClassVar[str]
 
@@ -18,34 +18,32 @@ class _Refusal(InteractionError):
 
 
 class ConnectionRefuse(_Refusal):
-    """Raised in ``_before_connection``: the master may not connect (code 503). ``data`` (JSON) says more."""
+    """Raise in ``_before_connection`` to refuse the connection (code 503), with details in ``data`` (JSON)."""
 
     _sentence = "The slave refuses the connection."
 
 
 class DisconnectionRefuse(_Refusal):
-    """Raised in ``_before_disconnection``: the master may not disconnect (code 504). ``data`` (JSON) says more."""
+    """Raise in ``_before_disconnection`` to refuse the disconnection (code 504), with details in ``data`` (JSON)."""
 
     _sentence = "The slave refuses the disconnection."
 
 
 class TaskRefuse(_Refusal):
-    """Raised in ``_before_task``: the slave does not take the task (code 602, status 403), and ``data`` (JSON) says
-    more.
-    """
+    """Raise in ``_before_task`` to refuse the task (code 602, status 403), with details in ``data`` (JSON)."""
 
     _sentence = "The slave refuses the task."
     status_code = 403
 
 
 class TaskInvalid(TaskRefuse):
-    """Raised in ``_before_task``: the data of the task is malformed, or names the unknown (code 602, status 400)."""
+    """Raise in ``_before_task`` if the data is malformed or refers to unknown names (code 602, status 400)."""
 
     status_code = 400
 
 
 class TaskFail(InteractionError):
-    """Raised in ``_process_task``: the task has failed, with a result (any JSON value) and a sentence."""
+    """Raise in ``_process_task`` to fail the task with a result (any JSON value) and a sentence."""
 
     def __init__(self, result: object = None, message: str | None = None) -> None:
         super().__init__(message or "The task failed.")

@@ -1,4 +1,4 @@
-"""A slave: does the tasks of one master at a time, and reports how they ended."""
+"""A slave: executes the tasks of one master at a time and reports their outcomes."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ log = logging.getLogger(__name__)
 
 _LEAVE_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 2.0
-# The master refuses the result, not the slave: it gets a report of a failure instead.
+# The master refuses the result, not the slave: a failure is reported instead.
 _UNSENDABLE = (ProtocolErrorCode.BODY_TOO_LARGE, MasterErrorCode.TASK_DATA_INVALID)
 
 
 @dataclass(frozen=True)
 class SlaveStatistics:
-    """What a slave has counted since it was made; a snapshot."""
+    """A snapshot of a slave's counters since its creation."""
 
     connected: bool
     tasks_running: int
-    tasks_accepted: int  # taken for the first time
-    tasks_duplicate: int  # an id that was taken before
+    tasks_accepted: int  # accepted for the first time
+    tasks_duplicate: int  # id accepted before
     tasks_busy: int  # refused because all slots were taken
     tasks_refused: int  # refused by _before_task, or malformed
     tasks_completed: int
     tasks_failed: int
-    results_dropped: int  # not reported: the connection that they belong to is over
+    results_dropped: int  # not reported: their connection has ended
     connections: int
     connections_lost: int
     heartbeats: int
@@ -72,15 +72,15 @@ class SlaveStatistics:
 
 
 class Slave(HttpService):
-    """Does tasks: override ``_process_task``, and what else is needed of the hooks.
+    """A slave that executes tasks: override ``_process_task``, and other hooks as needed.
 
     The arguments that are not named here are those of :class:`~ding.interaction.base.service.HttpService`; the default
     port is 7236, and ``my_address`` is what the slave announces when it enrols.
 
     Arguments:
-        heartbeat_span: seconds between two heartbeats, at least 0.2; default 3.
-        max_tasks: how many tasks may run at once; default 1.
-        incarnation: an identifier that no other object has; default: a random one.
+        heartbeat_span: Seconds between two heartbeats, at least 0.2; default 3.
+        max_tasks: Maximum number of concurrent tasks; default 1.
+        incarnation: Unique identifier of this object; by default a random one.
 
     Concurrency: ``_before_*`` run in threads of the server and should not wait; ``_process_task`` runs in up to
     ``max_tasks`` threads and may wait; ``_lost_connection`` runs in whatever thread noticed. A connection is lost when
@@ -131,7 +131,7 @@ class Slave(HttpService):
         """Do a task and return its result, a JSON value.
 
         Args:
-            task: what the master gave to ``new_task``.
+            task: Data passed to ``new_task`` by the master.
 
         Raises:
             TaskFail: the task failed with a result. Any other exception fails it too; the master gets its type, text
@@ -139,26 +139,26 @@ class Slave(HttpService):
         """
 
     def _before_connection(self, data: Any) -> None:
-        """A master asks to connect; raise ``ConnectionRefuse`` to refuse."""
+        """Called when a master asks to connect; raise ``ConnectionRefuse`` to refuse."""
 
     def _before_disconnection(self, data: Any) -> None:
-        """The master asks to disconnect; raise ``DisconnectionRefuse`` to refuse."""
+        """Called when the master asks to disconnect; raise ``DisconnectionRefuse`` to refuse."""
 
     def _before_task(self, task: Any) -> None:
-        """A task arrived; raise ``TaskRefuse`` (or ``TaskInvalid``) to refuse it."""
+        """Called when a task arrives; raise ``TaskRefuse`` (or ``TaskInvalid``) to refuse it."""
 
     def _lost_connection(self, master_address: str, err: Exception) -> None:
-        """The connection is lost. Tasks that still run are not reported any more."""
+        """Called when the connection is lost. Running tasks are no longer reported."""
 
     def _fenced(self, err: Exception) -> None:
-        """The master does not take this process any more: a newer one has its place, or the enrolment was refused."""
+        """Called when the master rejects this process: it was replaced by a newer one, or its enrolment was refused."""
         log.error("the coordinator refused this worker: %s", err)
 
     # Public.
 
     @property
     def incarnation(self) -> str:
-        """An id of this very object, which distinguishes it from those before and after it."""
+        """Id of this object, different from its predecessors and successors."""
         return self._incarnation
 
     @property
@@ -168,7 +168,7 @@ class Slave(HttpService):
 
     @property
     def refusal(self) -> ResponseException | None:
-        """Why the master does not take this process any more (fenced, refused, a wrong token): it enrols no more."""
+        """Why the master rejects this process (fenced, refused, wrong token) and announcements ended; else None."""
         return None if self._announcer is None else self._announcer.error
 
     def statistics(self) -> SlaveStatistics:
@@ -184,9 +184,9 @@ class Slave(HttpService):
 
         Args:
             master_address: ``http://host:port`` of the master.
-            name: the name of the worker; the master knows one process per name, the newest.
-            role: what it does, e.g. ``collector``.
-            resource: what it offers.
+            name: Name of the worker; the master keeps one process per name, the newest.
+            role: Role of the worker, e.g. ``collector``.
+            resource: Resources of the worker.
 
         Raises:
             ServiceClosed: the slave has not started, or has enrolled already.
@@ -204,8 +204,8 @@ class Slave(HttpService):
         """Wait until a master is connected.
 
         Raises:
-            ConnectTimeout: none is, after ``timeout_s`` seconds.
-            ResponseException: the master refused the enrolment.
+            ConnectTimeout: No master connected within ``timeout_s`` seconds.
+            ResponseException: The master refused the enrolment.
         """
         announcer = self._announcer
         link = self._state.wait_linked(timeout_s, lambda: announcer is not None and announcer.error is not None)
@@ -317,7 +317,7 @@ class Slave(HttpService):
             outcome = Outcome(True, self._process_task(job.data))
         except TaskFail as error:
             outcome = Outcome(False, error.result, error.message)
-        except BaseException as error:  # SystemExit too: the task has failed, and the master must hear of it
+        except BaseException as error:  # SystemExit too: the task has failed, and the master must be informed
             log.exception("task %s failed", job.id)
             outcome = Outcome(False, failure_report(error), f"{type(error).__name__}: {error}")
         self._counters.add("tasks_completed" if outcome.completed else "tasks_failed")
@@ -384,7 +384,7 @@ def _error(code: int, message: str, status: int, data: object = None) -> Respons
 
 
 def _names_imports(value: object) -> bool:
-    """Return whether ``import_names`` with something in it stands anywhere in a message."""
+    """Return whether a message contains a non-empty ``import_names`` anywhere."""
     stack = [value]
     while stack:
         node = stack.pop()

@@ -1,4 +1,4 @@
-"""Models that estimate the rewards of transitions, or relabel their goals."""
+"""Reward models: estimate the rewards of transitions, or relabel their goals."""
 
 from ding.utils import REWARD_MODEL_REGISTRY
 from ding.utils.exports import lazy_exports, register_lazily

@@ -1,4 +1,4 @@
-"""Demonstrations that reward models learn from."""
+"""Demonstrations for reward models."""
 
 import torch
 
@@ -7,12 +7,12 @@ from ding.utils.data.dataset import NaiveRLDataset
 
 
 def read_demonstrations(path: str, max_count: int | None = None) -> TransitionBatch:
-    """Return the transitions of a file that ``collect_demo_data`` wrote; ``max_count`` of them at random when there
-    are more.
+    """Return the transitions of a file written by ``collect_demo_data``; if there are more than ``max_count``, a random
+    subset.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it holds no transitions.
+        FileNotFoundError: The file is missing.
+        ValueError: The file contains no transitions.
     """
     rows = NaiveRLDataset(path)[:]
     if not rows:

@@ -1,4 +1,4 @@
-"""Rewards for what is new to an agent, beside those of the env."""
+"""Intrinsic rewards for novelty, in addition to the rewards of the env."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def encoder_of(obs_shape: Any, hidden_size_list: list[int]) -> nn.Module:
     """Return an encoder of vectors or images to ``hidden_size_list[-1]`` features.
 
     Raises:
-        KeyError: observations of another number of axes.
+        KeyError: The observations have an unsupported number of axes.
     """
     shape = [obs_shape] if isinstance(obs_shape, int) else list(obs_shape)
     if len(shape) == 1:
@@ -33,10 +33,10 @@ def encoder_of(obs_shape: Any, hidden_size_list: list[int]) -> nn.Module:
 
 
 class PooledRewardModel(LearnedRewardModel):
-    """A network that learns from rows drawn at random of what was collected, and running statistics of novelty."""
+    """A network trained on random rows of collected data, and running statistics of novelty."""
 
     _log_name: str
-    """Of the values in tensorboard."""
+    """Prefix of the tensorboard tags."""
     reward_model: nn.Module
     opt: torch.optim.Optimizer
 
@@ -50,7 +50,7 @@ class PooledRewardModel(LearnedRewardModel):
         """Return the loss on rows of the pool, 0-d, and the values to log."""
 
     def train(self) -> None:
-        """``update_per_collect`` steps on rows drawn at random; none without rows."""
+        """Perform ``update_per_collect`` updates on random rows; none without rows."""
         if not len(self._pool):
             return
         for _ in range(self.cfg.update_per_collect):
@@ -61,19 +61,19 @@ class PooledRewardModel(LearnedRewardModel):
             self.log(f"{self._log_name}_reward", **{name: value.detach() for name, value in values.items()})
 
     def clear_data(self) -> None:
-        """Forget what was collected."""
+        """Remove the collected rows."""
         self._pool.clear()
 
     def _statistics(self) -> dict[str, RunningMeanStd]:
         return {"novelty": self._novelty_statistics}
 
     def state_dict(self) -> StateDict:
-        """Network, optimiser and running statistics."""
+        """Return the states of network, optimiser and running statistics."""
         statistics = {key: value.state_dict() for key, value in self._statistics().items()}
         return {**super().state_dict(), "statistics": statistics}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Load what :meth:`state_dict` returned, or the parameters alone, as DI-engine saves them."""
+        """Load a :meth:`state_dict`, or parameters alone, as saved by DI-engine."""
         super().load_state_dict(state_dict)
         if "statistics" in state_dict:
             for key, value in self._statistics().items():
@@ -84,21 +84,22 @@ class PooledRewardModel(LearnedRewardModel):
         return self._pool.state_dict()
 
     def load_collected_state(self, state_dict: StateDict) -> None:
-        """Take up what :meth:`collected_state` returned."""
+        """Restore what :meth:`collected_state` returned."""
         self._pool.load_state_dict(state_dict)
 
 
 class IntrinsicRewardModel(PooledRewardModel):
-    """What the models of curiosity share: how novelty becomes reward.
+    """Base class of curiosity models: the conversion of novelty to reward.
 
     The novelty of a sample is scaled to 0..1 within its batch (``intrinsic_reward_norm='batch'``), or divided by its
     running standard deviation (``'running'``), which does not depend on the other samples of a batch. Then
     ``intrinsic_reward_type``: ``add`` adds ``intrinsic_reward_weight`` times it to the reward, which is divided by
-    ``extrinsic_reward_norm_max`` when ``extrinsic_reward_norm`` is set; ``assign`` puts it in the place of the reward;
-    ``new`` gives it a field of its own, ``intrinsic_reward``.
+    ``extrinsic_reward_norm_max`` when ``extrinsic_reward_norm`` is set; ``assign`` replaces the reward; ``new`` stores
+    it in a separate field, ``intrinsic_reward``.
 
     Raises:
-        AssertionError: another ``intrinsic_reward_type`` or ``intrinsic_reward_norm``, or no weight to add by.
+        AssertionError: ``intrinsic_reward_type`` or ``intrinsic_reward_norm`` is unknown, or the weight for ``add`` is
+            missing.
     """
 
     def __init__(self, config: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> None:
@@ -111,7 +112,7 @@ class IntrinsicRewardModel(PooledRewardModel):
             raise AssertionError("reward_model.intrinsic_reward_weight: expected a number to add novelty by, got None")
 
     def _rewarded(self, data: Samples, novelty: torch.Tensor) -> Samples:
-        """Return the samples with what their novelty, ``[N]``, is worth."""
+        """Return the samples with rewards for their novelty, ``[N]``."""
         cfg, novelty = self.cfg, novelty.detach().float()
         if cfg.get("intrinsic_reward_norm", "batch") == "running":
             self._novelty_statistics.update(novelty)

@@ -1,4 +1,4 @@
-"""Samples as reward models see them: fields as tensors, a pool to draw from, new rewards."""
+"""Helpers for samples: fields as tensors, a pool to draw from, new rewards."""
 
 from collections.abc import Callable
 
@@ -16,18 +16,18 @@ def field(data: Samples, name: str, device: str = "cpu") -> torch.Tensor:
 
 
 def obs_action(data: Samples, device: str = "cpu") -> torch.Tensor:
-    """Observations and actions side by side, float32 ``[N, obs + action]``; a discrete action is one number."""
+    """Concatenate observations and actions, float32 ``[N, obs + action]``; a discrete action is one number."""
     obs, action = field(data, "obs", device).float(), field(data, "action", device).float()
     return torch.cat([obs.flatten(1), action.reshape(len(action), -1)], dim=1)
 
 
 def with_rewards(data: Samples, reward_of: Callable[[torch.Tensor], torch.Tensor], **fields: torch.Tensor) -> Samples:
-    """Return the samples with other rewards and further fields; what was given stays as it is.
+    """Return copies of the samples with other rewards and additional fields.
 
     Args:
-        reward_of: the rewards as they are ``[N, n]`` to new ones, of any device: the n rewards of a sample with n-step
-            returns, else one.
-        fields: ``[N, ...]``.
+        reward_of: Maps the rewards ``[N, n]`` to new ones, on any device; n is the number of steps for n-step returns,
+            else 1.
+        fields: Additional fields, ``[N, ...]``.
     """
     old = field(data, "reward").float()
     old = old.reshape(len(old), -1)
@@ -42,7 +42,7 @@ def with_rewards(data: Samples, reward_of: Callable[[torch.Tensor], torch.Tensor
 
 
 class Pool:
-    """Rows that were collected, to draw batches from. Each entry is a tuple of tensors with as many rows."""
+    """Pool of collected rows to draw batches from. Each entry is a tuple of tensors with equal numbers of rows."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[torch.Tensor, ...]] = []
@@ -51,11 +51,11 @@ class Pool:
         return sum(len(part[0]) for part in self._parts)
 
     def add(self, *tensors: torch.Tensor) -> None:
-        """Keep rows, on the CPU."""
+        """Add rows, which are kept on the CPU."""
         self._parts.append(tuple(tensor.detach().cpu() for tensor in tensors))
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._parts.clear()
 
     def rows(self) -> tuple[torch.Tensor, ...]:
@@ -69,12 +69,12 @@ class Pool:
         return {"rows": list(self.rows()) if len(self) else []}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Hold what :meth:`state_dict` returned, and nothing else."""
+        """Replace the contents by a :meth:`state_dict`."""
         rows = tuple(state_dict["rows"])
         self._parts = [rows] if rows else []
 
     def draw(self, size: int, device: str = "cpu") -> tuple[torch.Tensor, ...]:
-        """``size`` different rows at random, or all when there are fewer."""
+        """Return ``size`` distinct random rows, or all if there are fewer."""
         columns = self.rows()
         chosen = torch.randperm(len(columns[0]))[:size]
         return tuple(column[chosen].to(device) for column in columns)

@@ -1,4 +1,4 @@
-"""``BaseRewardModel``: what estimates the rewards of samples, and the factory of its registered classes."""
+"""``BaseRewardModel``: the base class of reward models, and the factory of registered classes."""
 
 import copy
 import os
@@ -15,22 +15,22 @@ from ding.utils.file_helper import save_file
 
 
 class BaseRewardModel(ABC):
-    """Learns from samples what they are worth.
+    """Base class of models that estimate the rewards of samples.
 
-    :meth:`collect_data` keeps new samples, :meth:`train` learns from what is kept, :meth:`estimate` returns samples
-    with other rewards. None of them changes the samples that it is given, unless a subclass says so.
+    :meth:`collect_data` stores new samples, :meth:`train` learns from the stored ones, :meth:`estimate` returns samples
+    with other rewards. None of them modifies its input, unless a subclass documents it.
 
-    A saved run holds :meth:`run_state`. With :meth:`state_dict` and :meth:`load_state_dict` a model of yours goes on
-    with what it learned; one that keeps samples from one training to the next also has :meth:`collected_state` and
+    A saved run contains :meth:`run_state`. Custom models implement :meth:`state_dict` and :meth:`load_state_dict` to
+    resume; models that keep samples between trainings also implement :meth:`collected_state` and
     :meth:`load_collected_state`.
 
     Args:
         config: section ``reward_model`` of a compiled config.
         device: ``'cpu'`` or a CUDA device.
-        tb_logger: gets the numbers of training and estimation; ``None`` for none.
+        tb_logger: Writer of training and estimation values; ``None`` for none.
 
     Raises:
-        AssertionError: another device.
+        AssertionError: The device is not supported.
     """
 
     config: ClassVar[dict[str, Any]] = {}
@@ -49,26 +49,26 @@ class BaseRewardModel(ABC):
 
     @abstractmethod
     def estimate(self, data: Samples) -> Any:
-        """N samples with estimated rewards, as a new list or batch."""
+        """Return N samples with estimated rewards, as a new list or batch."""
 
     @abstractmethod
     def train(self) -> object:
-        """Learn from what was collected."""
+        """Learn from the collected samples."""
 
     @abstractmethod
     def collect_data(self, data: Samples) -> None:
-        """Keep what :meth:`train` needs of N new samples."""
+        """Store the parts of N new samples that :meth:`train` needs."""
 
     @abstractmethod
     def clear_data(self) -> None:
-        """Forget what was collected."""
+        """Remove the collected samples."""
 
     def load_expert_data(self, data: Any) -> None:
-        """Take over demonstrations; nothing to do for models without."""
+        """Load demonstrations; does nothing for models without them."""
         return
 
     def state_dict(self) -> StateDict:
-        """Return all that was learned."""
+        """Return the learned state."""
         return {}
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -76,19 +76,19 @@ class BaseRewardModel(ABC):
         return
 
     def collected_state(self) -> StateDict | None:
-        """What was collected and not forgotten, and what else later trainings follow from; ``None``: not known.
+        """Return the collected samples and other state of later trainings; ``None`` if unknown.
 
-        Plain data: dicts, lists, tensors, arrays, numbers and texts. It may share memory with the model.
+        Plain data: dicts, lists, tensors, arrays, numbers and strings. It may share memory with the model.
         """
         return None
 
     def load_collected_state(self, state_dict: StateDict) -> None:
-        """Take up what :meth:`collected_state` returned; not called for ``None``."""
+        """Restore what :meth:`collected_state` returned; not called for ``None``."""
         return
 
     def run_state(self) -> StateDict:
-        """Return all that a run needs to go on as if it had not been interrupted: what was learned, what was collected,
-        and where the curves in tensorboard end. What is missing is logged once.
+        """Return the complete state for an exact resume: learned parameters, collected samples and the ends of the
+        tensorboard curves. Missing parts are logged once.
         """
         collected = self.collected_state()
         missing = ["state_dict"] if type(self).state_dict is BaseRewardModel.state_dict else []
@@ -102,21 +102,21 @@ class BaseRewardModel(ABC):
         return {"learned": self.state_dict(), "collected": collected, "log_counts": counts}
 
     def load_run_state(self, state_dict: StateDict) -> None:
-        """Take up what :meth:`run_state` returned."""
+        """Restore what :meth:`run_state` returned."""
         self.load_state_dict(state_dict["learned"])
         if state_dict["collected"] is not None:
             self.load_collected_state(state_dict["collected"])
         self._log_counts = dict(state_dict["log_counts"])
 
     def reward_deepcopy(self, train_data: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """New dicts that share all values but ``reward``, which is copied."""
+        """Return new dicts that share all values except ``reward``, which is copied."""
         return [{**sample, "reward": copy.deepcopy(sample["reward"])} for sample in train_data]
 
     def save(self, path: str | None = None, name: str = "best") -> str:
-        """Write the state to ``<path>/reward_model/ckpt/ckpt_<name>.pth.tar`` and return where.
+        """Write the state to ``<path>/reward_model/ckpt/ckpt_<name>.pth.tar`` and return the path.
 
         Args:
-            path: by default ``exp_name`` of the config.
+            path: Folder; by default ``exp_name`` of the config.
         """
         file = checkpoint_path(self.cfg.exp_name if path is None else path, name)
         os.makedirs(os.path.dirname(file), exist_ok=True)
@@ -124,7 +124,7 @@ class BaseRewardModel(ABC):
         return file
 
     def log(self, prefix: str, **values: torch.Tensor | float) -> None:
-        """Write numbers to tensorboard; the x axis counts the calls for this prefix."""
+        """Write numbers to tensorboard; the x axis counts the calls per prefix."""
         if self.tb_logger is None:
             return
         counts = self.__dict__.setdefault("_log_counts", {})
@@ -140,11 +140,11 @@ def checkpoint_path(exp_name: str, name: str) -> str:
 def create_reward_model(cfg: Mapping[str, Any], device: str = "cpu", tb_logger: Writer | None = None) -> Any:
     """Build the reward model that is registered as ``cfg.type``, after importing ``cfg.import_names``.
 
-    A config with a section ``reward_model`` is given to the model as a whole; its ``type`` stands in that section. Keys
-    that are not given have the defaults of the model.
+    A config with a section ``reward_model`` is passed to the model entirely; its ``type`` is read from that section.
+    Missing keys take the defaults of the model.
 
     Raises:
-        KeyError: the type is missing or not registered; the message names the nearest one.
+        KeyError: The type is missing or not registered; the message names the nearest one.
     """
     config = EasyDict(copy.deepcopy(dict(cfg)))
     section = config.get("reward_model", config)

@@ -19,18 +19,18 @@ _EPS = 1e-8
 
 
 def concat_state_action_pairs(iterator: Samples) -> list[torch.Tensor]:
-    """For each sample its observation and its action in one vector."""
+    """Concatenate observation and action of each sample."""
     return list(obs_action(iterator))
 
 
 def concat_state_action_pairs_one_hot(iterator: Samples, action_size: int) -> list[torch.Tensor]:
-    """For each sample its observation and its discrete action, one-hot, in one vector."""
+    """Concatenate observation and one-hot discrete action of each sample."""
     obs, action = field(iterator, "obs").float(), field(iterator, "action").long().reshape(-1)
     return list(torch.cat([obs.flatten(1), F.one_hot(action, action_size).float()], dim=1))
 
 
 class RewardModelNetwork(nn.Module):
-    """From a pair of observation and action to the chance that it is the agent's."""
+    """Map a pair of observation and action to the probability that it is the agent's."""
 
     def __init__(self, input_size: int, hidden_size: int, output_size: int) -> None:
         super().__init__()
@@ -39,12 +39,12 @@ class RewardModelNetwork(nn.Module):
         self.a1, self.a2 = nn.Tanh(), nn.Sigmoid()
 
     def forward(self, pairs: torch.Tensor) -> torch.Tensor:
-        """``[B, input_size]`` to ``[B, output_size]``, 0..1."""
+        """Map ``[B, input_size]`` to ``[B, output_size]``, values in 0..1."""
         output: torch.Tensor = self.a2(self.l2(self.a1(self.l1(pairs))))
         return output
 
 
-# Kernel and stride of each convolution.
+# Kernel size and stride of each convolution.
 _CONVOLUTIONS = ((7, 3), (5, 2), (3, 1), (3, 1))
 _CHANNELS, _FEATURES = 16, 64
 
@@ -67,7 +67,7 @@ class AtariRewardModelNetwork(nn.Module):
         self.fc2 = nn.Linear(_FEATURES + action_size, 1)
 
     def forward(self, pairs: torch.Tensor) -> torch.Tensor:
-        """``[B, pixels + action_size]``, an image and then its action, to ``[B, 1]``, 0..1."""
+        """Map ``[B, pixels + action_size]``, an image followed by its action, to ``[B, 1]``, values in 0..1."""
         pixels, action = pairs.tensor_split([-self.action_size], dim=1)
         image = pixels.unflatten(1, self.input_size)
         for layer in self.children():
@@ -79,10 +79,11 @@ class AtariRewardModelNetwork(nn.Module):
 
 @REWARD_MODEL_REGISTRY.register("gail")
 class GailRewardModel(LearnedRewardModel):
-    """Rewards steps that a discriminator takes for an expert's: ``-log D``, with ``D`` the chance that they are not.
+    """Reward steps that a discriminator classifies as an expert's: ``-log D``, with ``D`` the probability that they are
+    the agent's.
 
     Args:
-        config: see ``config``; ``data_path``, the folder with ``expert_data.pkl``, has to be given; for images also
+        config: See ``config``; ``data_path``, the folder with ``expert_data.pkl``, is required; for images also
             ``action_size``.
     """
 
@@ -92,7 +93,7 @@ class GailRewardModel(LearnedRewardModel):
         # (int) Updates per training.
         "update_per_collect": 100,
         "batch_size": 64,
-        # (int or list) Features of observation and action (a discrete action is one number), or [4, 84, 84].
+        # (int or list) Number of features of observation and action (a discrete action is one number), or [4, 84, 84].
         "input_size": 4,
         # (int) Samples to collect before each training.
         "target_new_data_count": 64,
@@ -119,23 +120,23 @@ class GailRewardModel(LearnedRewardModel):
         self.load_expert_data()
 
     def load_expert_data(self, data: Samples | None = None) -> None:
-        """Compare with these steps; by default those of the expert's file."""
+        """Load the expert's steps; by default from the expert's file."""
         if data is None:
             data = read_demonstrations(os.path.join(self.cfg.data_path, "expert_data.pkl"))
-        #: The steps as they were given.
+        #: Steps as they were given.
         self.expert_data_loader = data
         self._expert.clear()
         self._expert.add(self._pairs(data))
 
     def collect_data(self, data: Samples) -> None:
-        """Keep the agent's steps."""
+        """Store the agent's steps."""
         self._own.add(self._pairs(data))
 
     def clear_data(self) -> None:
         self._own.clear()
 
     def train(self) -> None:
-        """``update_per_collect`` updates of the discriminator; none without steps of the agent."""
+        """Perform ``update_per_collect`` updates of the discriminator; none without steps of the agent."""
         if not len(self._own):
             return
         for _ in range(self.cfg.update_per_collect):
@@ -144,7 +145,7 @@ class GailRewardModel(LearnedRewardModel):
             self.log("reward_model", gail_loss=self._update(own, expert))
 
     def learn(self, train_data: Sequence[torch.Tensor], expert_data: Sequence[torch.Tensor]) -> float:
-        """Make one update on pairs as those of ``train_data`` and ``expert_data``, and return the loss."""
+        """Perform one update on pairs such as ``train_data`` and ``expert_data``, and return the loss."""
         own, expert = (torch.stack(list(pairs)).to(self.device) for pairs in (train_data, expert_data))
         return float(self._update(own, expert))
 
@@ -160,12 +161,12 @@ class GailRewardModel(LearnedRewardModel):
 
     @property
     def expert_data(self) -> list[torch.Tensor]:
-        """The expert's pairs of observation and action, each one vector."""
+        """The expert's pairs of observation and action, one vector each."""
         return list(self._expert.rows()[0])
 
     @property
     def train_data(self) -> list[torch.Tensor]:
-        """The agent's pairs that are not cleared yet, each one vector."""
+        """The agent's current pairs of observation and action, one vector each."""
         return list(self._own.rows()[0]) if len(self._own) else []
 
     def estimate(self, data: Samples) -> Samples:
@@ -181,10 +182,10 @@ class GailRewardModel(LearnedRewardModel):
         return obs_action(data)
 
     def collected_state(self) -> StateDict:
-        """Return the agent's steps, and the number of updates; the expert's steps are read from their file."""
+        """Return the agent's steps and the number of updates; the expert's steps are read from their file."""
         return {"own": self._own.state_dict(), "train_iter": self.train_iter}
 
     def load_collected_state(self, state_dict: StateDict) -> None:
-        """Take up what :meth:`collected_state` returned."""
+        """Restore what :meth:`collected_state` returned."""
         self._own.load_state_dict(state_dict["own"])
         self.train_iter = int(state_dict["train_iter"])

@@ -17,7 +17,7 @@ _EPS = 1e-7
 
 
 class GuidedCostNN(nn.Module):
-    """The cost of an observation and an action."""
+    """Cost of an observation and an action."""
 
     def __init__(self, input_size: int, hidden_size: int = 128, output_size: int = 1) -> None:
         super().__init__()
@@ -27,18 +27,18 @@ class GuidedCostNN(nn.Module):
         )  # fmt: skip
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, input_size]`` to ``[B, output_size]``."""
+        """Map ``[B, input_size]`` to ``[B, output_size]``."""
         output: torch.Tensor = self.net(x)
         return output
 
 
 @REWARD_MODEL_REGISTRY.register("guided_cost")
 class GuidedCostRewardModel(LearnedRewardModel):
-    """Costs that are low for an expert's steps, and high for those that a policy draws, by their likelihood.
+    """Learn costs that are low for an expert's steps and high for likely steps of the policy.
 
     Args:
-        config: see ``config``; ``input_size`` (features of observation and action; a discrete action is one number) has
-            to be given. Samples need ``logit`` of the policy that drew them.
+        config: see ``config``; ``input_size`` (features of observation and action; a discrete action is one number) is
+            required. Samples need the ``logit`` of the policy that collected them.
     """
 
     config = {
@@ -52,7 +52,7 @@ class GuidedCostRewardModel(LearnedRewardModel):
         # (int) Updates per collection.
         "update_per_collect": 100,
         "log_every_n_train": 50,
-        # (int) The state is saved when the train iteration is a multiple of it.
+        # (int) Train iterations between saves of the state.
         "store_model_every_n_train": 100,
     }
 
@@ -62,11 +62,11 @@ class GuidedCostRewardModel(LearnedRewardModel):
         self.opt = Adam(self.reward_model.parameters(), lr=self.cfg.learning_rate)
 
     def train(self, expert_demo: Samples, samp: Samples, iter: int = 0, step: int = 0) -> float:  # type: ignore[override]
-        """One update on steps of the expert and of the policy; returns the loss.
+        """Perform one update on steps of the expert and of the policy; return the loss.
 
         Args:
-            expert_demo, samp: neither is changed.
-            iter, step: train iteration and env step, for the log.
+            expert_demo, samp: Steps of the expert and of the policy; neither is modified.
+            iter, step: Train iteration and env step, for the log.
         """
         expert, own = obs_action(expert_demo, self.device), obs_action(samp, self.device)
         chance = torch.cat([self._chances(samp), torch.ones(len(expert), 1, device=self.device)])
@@ -85,7 +85,7 @@ class GuidedCostRewardModel(LearnedRewardModel):
         return value
 
     def _chances(self, samples: Samples) -> torch.Tensor:
-        """How likely each action was, ``[N, 1]``."""
+        """Return the probability of each action, ``[N, 1]``."""
         batch = samples if isinstance(samples, TransitionBatch) else TransitionBatch.from_rows(list(samples))
         logit, action = batch.columns["logit"], torch.as_tensor(batch.columns["action"]).to(self.device)
         if not self.cfg.continuous:
@@ -100,7 +100,7 @@ class GuidedCostRewardModel(LearnedRewardModel):
         return output
 
     def estimate(self, data: Samples) -> Samples:
-        """Return the samples with their negative cost as reward; a list is changed in place and returned."""
+        """Return the samples with their negative cost as reward; a list is modified in place and returned."""
         with torch.no_grad():
             reward = -self.reward_model(obs_action(data, self.device)).cpu()
         if isinstance(data, TransitionBatch):
@@ -110,13 +110,13 @@ class GuidedCostRewardModel(LearnedRewardModel):
         return data
 
     def collect_data(self, data: Samples) -> None:
-        """Nothing: :meth:`train` is given its samples."""
+        """Do nothing: :meth:`train` receives its samples as arguments."""
 
     def clear_data(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def collected_state(self) -> StateDict:
-        """Nothing: :meth:`train` is given its samples."""
+        """Return an empty state: :meth:`train` receives its samples as arguments."""
         return {}
 
     state_dict_reward_model = LearnedRewardModel.state_dict

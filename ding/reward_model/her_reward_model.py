@@ -1,4 +1,4 @@
-"""HER: episodes that failed, seen as successes for the goals that they reached."""
+"""HER: failed episodes relabelled as successes for the goals they reached."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -17,19 +17,19 @@ _STRATEGIES = ("final", "future", "episode")
 
 
 class HerRewardModel:
-    """Relabels the goals of an episode (Andrychowicz et al. 2017, arXiv:1707.01495).
+    """Relabel the goals of an episode (Andrychowicz et al. 2017, arXiv:1707.01495).
 
-    The new goal of a step is what a later step of its episode has achieved: the last one (``final``), any from it on
-    (``future``), or any at all (``episode``).
+    The new goal of a step is a goal achieved in its episode: at the last step (``final``), at a random later step
+        (``future``), or at any random step (``episode``).
 
     Args:
-        cfg: ``her_strategy``; ``her_replay_k``, goals per step (1); ``episode_size``, episodes per batch (``None``: the
-            batch size); ``sample_per_episode``, steps that are relabelled (``None``: all); ``original_ratio``, the
-            share of the steps that keep their goal (0).
-        cuda: whether the result is on the GPU.
+        cfg: ``her_strategy``; ``her_replay_k``, goals per step (1; 4 is common); ``episode_size``, episodes per batch
+            (``None``: the batch size); ``sample_per_episode``, steps that are relabelled (``None``: all);
+            ``original_ratio``, the share of the steps that keep their goal (0).
+        cuda: Whether to return the result on the GPU.
 
     Raises:
-        AssertionError: an unknown ``her_strategy``.
+        AssertionError: ``her_strategy`` is unknown.
     """
 
     def __init__(self, cfg: Mapping[str, Any], cuda: bool = False) -> None:
@@ -88,23 +88,23 @@ class HerRewardModel:
 
 
 def split_halves(obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """``[..., 2n]`` -> state ``[..., n]``, goal ``[..., n]``, and the state as the achieved goal."""
+    """Split ``[..., 2n]`` into state ``[..., n]`` and goal ``[..., n]``; the state is also the achieved goal."""
     state, goal = obs.chunk(2, dim=-1)
     return state, goal, state
 
 
 def join(state: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
-    """Both along the last axis."""
+    """Concatenate both along the last axis."""
     return torch.cat([state, goal], dim=-1)
 
 
 def is_achieved(achieved: torch.Tensor, goal: torch.Tensor) -> torch.Tensor:
-    """1 where all components are equal, else 0; float32 ``[..., 1]``."""
+    """Return 1 where all components are equal, else 0; float32 ``[..., 1]``."""
     return (achieved == goal).all(dim=-1, keepdim=True).float()
 
 
 def _of_each(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of single values as one of batches."""
+    """Convert a function of single values to one of batches."""
 
     def of_batch(*batches: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
         results = [function(*values) for values in zip(*batches)]

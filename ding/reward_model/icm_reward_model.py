@@ -18,7 +18,7 @@ _BLOCKS = 4
 
 
 class ICMNetwork(nn.Module):
-    """Features of observations, the action between two of them, and the features that an action leads to."""
+    """Feature encoder, inverse model (action between two observations) and forward model (features after an action)."""
 
     def __init__(self, obs_shape: int | list[int], hidden_size_list: list[int], action_shape: int) -> None:
         super().__init__()
@@ -36,8 +36,8 @@ class ICMNetwork(nn.Module):
     def forward(
         self, state: torch.Tensor, next_state: torch.Tensor, action: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Observations ``[B, *obs_shape]`` and int64 actions ``[B]`` to the true and the predicted next features
-        ``[B, F]`` and the logits of the action ``[B, action_shape]``.
+        """Map observations ``[B, *obs_shape]`` and int64 actions ``[B]`` to the true and predicted next features ``[B,
+        F]`` and the action logits ``[B, action_shape]``.
         """
         feature, next_feature = self.feature(state), self.feature(next_state)
         logit = self.inverse_net(torch.cat([feature, next_feature], dim=1))
@@ -51,11 +51,11 @@ class ICMNetwork(nn.Module):
 
 @REWARD_MODEL_REGISTRY.register("icm")
 class ICMRewardModel(IntrinsicRewardModel):
-    """Rewards steps whose next observation is predicted badly, in features from which the action can be told."""
+    """Reward steps whose next observation is predicted poorly, in features trained to identify the action."""
 
     config = {
         "type": "icm",
-        # (str) What becomes of the intrinsic reward, and how it is scaled; see IntrinsicRewardModel.
+        # (str) Use and scaling of the intrinsic reward; see IntrinsicRewardModel.
         "intrinsic_reward_type": "add",
         "intrinsic_reward_norm": "batch",
         "learning_rate": 1e-3,
@@ -65,13 +65,13 @@ class ICMRewardModel(IntrinsicRewardModel):
         "hidden_size_list": [64, 64, 128],
         # (int) Updates per training.
         "update_per_collect": 100,
-        # (float) Weight of the loss of the action.
+        # (float) Weight of the inverse (action) loss; higher values focus features on controllable parts.
         "reverse_scale": 1,
         "intrinsic_reward_weight": 0.003,
-        # (bool) Whether the rewards of the env are divided by `extrinsic_reward_norm_max`.
+        # (bool) Whether to divide the rewards of the env by `extrinsic_reward_norm_max`.
         "extrinsic_reward_norm": True,
         "extrinsic_reward_norm_max": 1,
-        # (int) The steps are forgotten after every so many trainings.
+        # (int) Number of trainings after which the collected steps are dropped.
         "clear_buffer_per_iters": 100,
     }
     _log_name = "icm"
@@ -83,7 +83,7 @@ class ICMRewardModel(IntrinsicRewardModel):
         self.opt = Adam(self.reward_model.parameters(), lr=cfg.learning_rate)
 
     def collect_data(self, data: Samples) -> None:
-        """Keep the steps."""
+        """Store the steps."""
         self._pool.add(*_step(data, "cpu"))
 
     def _loss(self, *rows: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -97,13 +97,13 @@ class ICMRewardModel(IntrinsicRewardModel):
         return loss, {"action_accuracy": accuracy, **losses}
 
     def estimate(self, data: Samples) -> Samples:
-        """Return the samples with the squared error of their next features, scaled and mixed as the config says."""
+        """Return the samples with scaled squared prediction errors of their next features as rewards."""
         with torch.no_grad():
             real, predicted, _ = self.reward_model(*_step(data, self.device))
         return self._rewarded(data, (predicted - real).square().mean(1))
 
 
 def _step(data: Samples, device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Observations and next ones, float32 ``[N, ...]``, and actions int64 ``[N]``."""
+    """Return observations and next observations, float32 ``[N, ...]``, and actions, int64 ``[N]``."""
     obs, next_obs = (field(data, name, device).float() for name in ("obs", "next_obs"))
     return obs, next_obs, field(data, "action", device).long().reshape(-1)

@@ -1,4 +1,4 @@
-"""What is new to NGU, over its life and within an episode (Badia et al. 2020, arXiv:2002.06038)."""
+"""Life-long and episodic novelty of NGU (Badia et al. 2020, arXiv:2002.06038)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,36 +17,36 @@ from ding.rl_utils.policy_family import family_betas
 from ding.torch_utils import Adam
 from ding.utils import REWARD_MODEL_REGISTRY
 
-# Of the kernel over the nearest neighbours: their number, the distance within which states are the same, its width,
-# what is added to the similarity, and the similarity above which a state is not new at all.
+# Kernel over the nearest neighbours: their number, the distance below which states count as equal, its width, the
+# constant added to the similarity, and the similarity above which a state is not novel.
 _NEIGHBOURS, _SAME, _WIDTH, _OFFSET, _FAMILIAR = 10, 0.008, 1e-4, 1e-3, 8.0
 _LAST_FRAMES = 5
 
 
 class _SequenceModel(PooledRewardModel):
-    """A network that learns from the real steps of sequences ``[B, T, ...]``, not from those that only fill them up.
+    """A network trained on the real steps of sequences ``[B, T, ...]``, without padding.
 
     Args:
-        config: see ``config``; ``obs_shape`` has to be given.
+        config: See ``config``; ``obs_shape`` is required.
     """
 
     config = {
-        # (str) Kept for configs of DI-engine: the intrinsic reward is always added.
+        # (str) Accepted for DI-engine configs: the intrinsic reward is always added.
         "intrinsic_reward_type": "add",
         "learning_rate": 1e-3,
         "batch_size": 64,
-        # (list) Widths of the encoder of observations.
+        # (list) Layer widths of the observation encoder.
         "hidden_size_list": [64, 64, 128],
         # (int) Updates per training.
         "update_per_collect": 100,
-        # (bool) Whether to learn from the last five steps of each sequence alone.
+        # (bool) Whether to learn only from the last five steps of each sequence.
         "only_use_last_five_frames_for_icm_rnd": False,
-        # (int) What was collected is forgotten after every so many trainings.
+        # (int) Number of trainings after which the collected data is dropped.
         "clear_buffer_per_iters": 1,
     }
 
     def _chosen(self, real: torch.Tensor) -> torch.Tensor:
-        """Which of the steps ``[B, T]`` to learn from: the real ones, or the last of them."""
+        """Return the steps ``[B, T]`` to learn from: all real ones, or the last of them."""
         if not self.cfg.only_use_last_five_frames_for_icm_rnd:
             return real
         left = real.sum(1, keepdim=True) - real.long().cumsum(1)
@@ -55,7 +55,7 @@ class _SequenceModel(PooledRewardModel):
 
 @REWARD_MODEL_REGISTRY.register("rnd-ngu")
 class RndNGURewardModel(_SequenceModel):
-    """Novelty over the life of the agent: how badly random features of an observation are predicted."""
+    """Life-long novelty: the prediction error of random features of an observation."""
 
     config = {"type": "rnd-ngu", **_SequenceModel.config}
     _log_name = "rnd"
@@ -66,7 +66,7 @@ class RndNGURewardModel(_SequenceModel):
         self.opt = Adam(self.reward_model.predictor.parameters(), lr=self.cfg.learning_rate)
 
     def collect_data(self, data: Samples) -> None:
-        """Keep the observations of the real steps."""
+        """Store the observations of real steps."""
         batch = sequence_batch(data)
         self._pool.add(_observations(batch)[self._chosen(_real(batch))])
 
@@ -89,7 +89,7 @@ class RndNGURewardModel(_SequenceModel):
 
 
 class InverseNetwork(nn.Module):
-    """Embeds observations so that the action between two of them can be read off."""
+    """Embed observations such that the action between two of them can be predicted."""
 
     def __init__(self, obs_shape: int | list[int], action_shape: int, hidden_size_list: list[int]) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class InverseNetwork(nn.Module):
         )
 
     def forward(self, obs: torch.Tensor, next_obs: torch.Tensor) -> torch.Tensor:
-        """Two observations ``[B, *obs_shape]`` to the logits ``[B, actions]`` of the action between them."""
+        """Map two observations ``[B, *obs_shape]`` to the logits ``[B, actions]`` of the action between them."""
         output: torch.Tensor = self.inverse_net(
             torch.cat([self.embedding_net(obs), self.embedding_net(next_obs)], dim=-1)
         )
@@ -108,19 +108,19 @@ class InverseNetwork(nn.Module):
 
 @REWARD_MODEL_REGISTRY.register("episodic")
 class EpisodicNGURewardModel(_SequenceModel):
-    """Novelty within an episode: how far an observation is from those before it in the sequence, in an embedding of
-    what the agent can control.
+    """Episodic novelty: the distance of an observation to earlier ones of the sequence, in an embedding of controllable
+    features.
 
     Args:
-        config: see ``config``; ``obs_shape`` and ``action_shape`` have to be given.
+        config: See ``config``; ``obs_shape`` and ``action_shape`` are required.
     """
 
     config = {
         "type": "episodic",
         **_SequenceModel.config,
-        # (bool) Whether the last reward of an episode that is not 0 is multiplied.
+        # (bool) Whether to scale the last non-zero reward of an episode.
         "last_nonzero_reward_rescale": False,
-        # (float or None) By what; None: by the length of the sequence.
+        # (float or None) Scale factor; None: the length of the sequence.
         "last_nonzero_reward_weight": 1,
     }
     _log_name = "episodic"
@@ -134,7 +134,7 @@ class EpisodicNGURewardModel(_SequenceModel):
         self.opt = Adam(self.reward_model.parameters(), lr=cfg.learning_rate)
 
     def collect_data(self, data: Samples) -> None:
-        """Keep the pairs of consecutive real steps with the action between them."""
+        """Store the pairs of consecutive real steps with the action between them."""
         batch = sequence_batch(data)
         obs, real = _observations(batch), _real(batch)
         pairs = self._chosen(real)[:, :-1] & real[:, 1:]
@@ -147,11 +147,10 @@ class EpisodicNGURewardModel(_SequenceModel):
         return loss, {"loss": loss}
 
     def estimate(self, data: Samples) -> torch.Tensor:
-        """Return the novelty of each step of B sequences, flat and scaled to 0..1 within the batch: float32 ``[B *
-        T]``.
+        """Return the novelty of each step of B sequences, flat, scaled to 0..1 within the batch: float32 ``[B * T]``.
 
-        It is 0 for the first ten steps and those that fill a sequence up, else the inverse of the similarity to the ten
-        nearest of the steps before; 0 for a state that is too familiar.
+        It is 0 for the first ten steps, for padding and for states that are too familiar, else the inverse of the
+        similarity to the ten nearest earlier steps.
         """
         batch = sequence_batch(data)
         real = _real(batch).to(self.device)
@@ -180,17 +179,17 @@ class EpisodicNGURewardModel(_SequenceModel):
         tb_logger: Writer | None = None,
         estimate_cnt: int = 0,
     ) -> tuple[TransitionBatch, int]:
-        """B sequences with extrinsic and intrinsic rewards together, as new columns, and ``estimate_cnt + 1``.
+        """Return B sequences with combined extrinsic and intrinsic rewards, as new columns, and ``estimate_cnt + 1``.
 
         The intrinsic reward of a step is ``episodic * clamp(inter, 1, 5)``. Each of its n rewards, of the steps that
         are learned, gets that of its own step, times the weight of the member of the family (``beta``).
 
         Args:
-            train_data: ``reward`` ``[B, T, nstep]``, ``beta``, ``done``, and ``null`` where steps only fill up.
+            train_data: ``reward`` ``[B, T, nstep]``, ``beta``, ``done``, and ``null`` for padding.
             inter_episodic_reward, episodic_reward: ``[B * T]``, as the two models estimate them.
-            nstep: rewards before the bootstrap value.
-            collector_env_num: size of the family.
-            tb_logger, estimate_cnt: kept for callers of DI-engine; the model logs by its own writer and count.
+            nstep: Number of rewards before the bootstrap value.
+            collector_env_num: Size of the policy family.
+            tb_logger, estimate_cnt: Accepted for compatibility with DI-engine; the model uses its own writer and count.
         """
         batch = sequence_batch(train_data)
         real, columns = _real(batch), batch.columns
@@ -201,7 +200,7 @@ class EpisodicNGURewardModel(_SequenceModel):
         self.log("intrinsic_reward", **dict(zip(names, values)))
         beta = torch.as_tensor(columns["beta"]).reshape(real.shape)[:, 0].long()
         weighted = torch.tensor(family_betas(collector_env_num))[beta].unsqueeze(1) * intrinsic
-        # Step j has the intrinsic rewards of the steps j to j + nstep - 1; what is learned ends before the last nstep.
+        # Step j uses the intrinsic rewards of steps j to j + nstep - 1; learned steps end before the last nstep.
         bonus = F.pad(weighted, (0, nstep - 1)).unfold(1, nstep, 1)
         learned = real.clone()
         learned[:, -nstep:] = False
@@ -212,7 +211,7 @@ class EpisodicNGURewardModel(_SequenceModel):
         return batch.with_columns(reward=mixed), estimate_cnt + 1
 
     def _rescaled(self, reward: torch.Tensor, bonus: torch.Tensor, num_steps: int) -> torch.Tensor:
-        """Rewards ``[N, nstep]`` of steps whose episode ends, of which the last that is not 0 alone is changed."""
+        """Return the rewards ``[N, nstep]`` of steps whose episode ends, with the last non-zero one rescaled."""
         weight = self.cfg.last_nonzero_reward_weight
         nonzero = reward != 0
         last = nonzero & (nonzero.flip(1).cumsum(1).flip(1) == 1)
@@ -220,11 +219,11 @@ class EpisodicNGURewardModel(_SequenceModel):
 
 
 class NGURewardModels(BaseRewardModel):
-    """Both models as one: they learn from the same samples, and a sample's reward is their fusion.
+    """Combine both models: they learn from the same samples, and a sample's reward is their fusion.
 
     Args:
-        rnd, episodic: the models.
-        nstep, collector_env_num: of the policy, see :meth:`EpisodicNGURewardModel.fusion_reward`.
+        rnd, episodic: The two models.
+        nstep, collector_env_num: Settings of the policy, see :meth:`EpisodicNGURewardModel.fusion_reward`.
     """
 
     def __init__(
@@ -237,25 +236,25 @@ class NGURewardModels(BaseRewardModel):
         self._num_trainings = 0
 
     def collect_data(self, data: Samples) -> None:
-        """Keep what both need."""
+        """Store the data of both models."""
         batch = sequence_batch(data)
         for model in self.models.values():
             model.collect_data(batch)
 
     def train(self) -> None:
-        """Train both."""
+        """Train both models."""
         for model in self.models.values():
             model.train()
         self._num_trainings += 1
 
     def clear_data(self) -> None:
-        """Let each forget what was collected, after every ``clear_buffer_per_iters`` of its own trainings."""
+        """Clear the collected data of each model after every ``clear_buffer_per_iters`` of its trainings."""
         for model in self.models.values():
             if self._num_trainings % model.cfg.clear_buffer_per_iters == 0:
                 model.clear_data()
 
     def estimate(self, data: Samples) -> Samples:
-        """B sequences with extrinsic and intrinsic rewards together."""
+        """Return B sequences with combined extrinsic and intrinsic rewards."""
         batch = sequence_batch(data)
         life, episode = (model.estimate(batch) for model in self.models.values())
         return self._episodic.fusion_reward(batch, life, episode, self._nstep, self._collector_env_num)[0]
@@ -270,19 +269,19 @@ class NGURewardModels(BaseRewardModel):
             model.load_state_dict(state_dict[name])
 
     def run_state(self) -> StateDict:
-        """Those of both, and the number of trainings."""
+        """Return the run states of both, and the number of trainings."""
         models = {name: model.run_state() for name, model in self.models.items()}
         return {"models": models, "num_trainings": self._num_trainings}
 
     def load_run_state(self, state_dict: StateDict) -> None:
-        """Take up what :meth:`run_state` returned."""
+        """Restore what :meth:`run_state` returned."""
         for name, model in self.models.items():
             model.load_run_state(state_dict["models"][name])
         self._num_trainings = int(state_dict["num_trainings"])
 
 
 def _novelty(distances: torch.Tensor) -> torch.Tensor:
-    """``[N, neighbours]``, in units of their mean, to ``[N]``."""
+    """Map distances ``[N, neighbours]``, in units of their mean, to novelties ``[N]``."""
     kernel = _WIDTH / ((distances - _SAME).clamp(min=0) + _WIDTH)
     similarity = kernel.sum(1).sqrt() + _OFFSET
     return torch.where(similarity > _FAMILIAR, 0.0, 1 / similarity)
@@ -294,7 +293,7 @@ def _observations(batch: TransitionBatch) -> torch.Tensor:
 
 
 def _real(batch: TransitionBatch) -> torch.Tensor:
-    """bool ``[B, T]``: whether a step does not only fill its sequence up."""
+    """Return a mask of real (not padded) steps, bool ``[B, T]``."""
     shape = torch.as_tensor(batch.columns["done"]).shape[:2]
     null = batch.columns.get("null")
     return torch.ones(shape, dtype=torch.bool) if null is None else ~torch.as_tensor(null).reshape(shape).bool()

@@ -16,12 +16,12 @@ from ding.torch_utils import Adam
 from ding.utils import REWARD_MODEL_REGISTRY
 
 _SMALLEST = 1e-4
-# Of the classifier of discrete actions.
+# Settings of the classifier of discrete actions.
 _HIDDEN, _UPDATES = 64, 200
 
 
 class _Normal:
-    """A normal distribution with mean and covariance of rows ``[N, D]``."""
+    """A normal distribution fitted to rows ``[N, D]``."""
 
     def __init__(self, rows: torch.Tensor) -> None:
         rows = rows.double()
@@ -29,7 +29,7 @@ class _Normal:
         self.mean, self.covariance = rows.mean(0), torch.atleast_2d(rows.T.cov()) + ridge
 
     def density(self, rows: torch.Tensor) -> torch.Tensor:
-        """Of each row, float64 ``[N]``."""
+        """Return the density of each row, float64 ``[N]``."""
         root = torch.linalg.cholesky(self.covariance)
         gap = torch.linalg.solve_triangular(root, (rows.double() - self.mean).T, upper=False)
         exponent = 0.5 * (gap.square().sum(0) + len(root) * math.log(2 * math.pi)) + root.diagonal().log().sum()
@@ -38,13 +38,13 @@ class _Normal:
 
 @REWARD_MODEL_REGISTRY.register("pdeil")
 class PdeilRewardModel(BaseRewardModel):
-    """Rewards steps that are likely for an expert, and more so those in states that the agent seldom meets.
+    """Reward steps that are likely for an expert, especially in states that the agent rarely visits.
 
-    States, and with continuous actions pairs of states and actions, are taken as normally distributed; the expert's
-    choice among discrete actions is learned by a small classifier. Everything is on the CPU.
+    States, and pairs of states and continuous actions, are modelled as normal distributions; the expert's choice of
+    discrete actions by a small classifier. All computation runs on the CPU.
 
     Args:
-        cfg: see ``config``; ``expert_data_path`` has to be given.
+        cfg: See ``config``; ``expert_data_path`` is required.
     """
 
     config = {
@@ -63,7 +63,7 @@ class PdeilRewardModel(BaseRewardModel):
         self.load_expert_data()
 
     def load_expert_data(self, data: Samples | None = None) -> None:
-        """Estimate the expert's densities from these steps; by default those of the expert's file."""
+        """Estimate the expert's densities from these steps; by default from the expert's file."""
         if data is None:
             data = read_demonstrations(self.cfg.expert_data_path)
         obs, action = _obs(data), field(data, "action")
@@ -74,21 +74,19 @@ class PdeilRewardModel(BaseRewardModel):
             self._expert_pairs = _Normal(torch.cat([obs, action.float().reshape(len(obs), -1)], dim=1))
 
     def collect_data(self, data: Samples) -> None:
-        """Keep the observations."""
+        """Store the observations."""
         self._states.add(_obs(data))
 
     def clear_data(self) -> None:
         self._states.clear()
 
     def train(self) -> None:
-        """Estimate the density of the collected states; that of before stays where there are fewer than two."""
+        """Estimate the density of the collected states; with fewer than two states, the previous one is kept."""
         if len(self._states) > 1:
             self._policy = _Normal(self._states.rows()[0])
 
     def estimate(self, data: Samples) -> Samples:
-        """Return the samples with their rewards; zeros before the first training, and where no state is likely at
-        all.
-        """
+        """Return the samples with their rewards; zeros before the first training, and if no state has any density."""
         reward = torch.zeros(len(data), 1)
         if self._policy is not None:
             obs, alpha = _obs(data), self.cfg.alpha
@@ -99,7 +97,7 @@ class PdeilRewardModel(BaseRewardModel):
         return with_rewards(data, lambda old: reward.expand_as(old).clone())
 
     def _joint(self, data: Samples, obs: torch.Tensor, expert: torch.Tensor) -> torch.Tensor:
-        """Density of the state times chance of the action, for the expert, ``[N]``."""
+        """Return the expert's density of the state times the probability of the action, ``[N]``."""
         action = field(data, "action")
         if self._classifier is None:
             return self._expert_pairs.density(torch.cat([obs, action.float().reshape(len(obs), -1)], dim=1))
@@ -122,14 +120,12 @@ class PdeilRewardModel(BaseRewardModel):
             self._policy.mean, self._policy.covariance = state_dict["mean"], state_dict["covariance"]
 
     def collected_state(self) -> StateDict:
-        """Return the agent's states, and the classifier of the expert's actions, whose training drew steps at
-        random.
-        """
+        """Return the agent's states, and the classifier of expert actions, whose training is random."""
         classifier = None if self._classifier is None else self._classifier.state_dict()
         return {"states": self._states.state_dict(), "classifier": classifier}
 
     def load_collected_state(self, state_dict: StateDict) -> None:
-        """Take up what :meth:`collected_state` returned."""
+        """Restore what :meth:`collected_state` returned."""
         self._states.load_state_dict(state_dict["states"])
         if self._classifier is not None:
             self._classifier.load_state_dict(state_dict["classifier"])

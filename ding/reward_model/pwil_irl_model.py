@@ -15,20 +15,20 @@ from ding.utils import REWARD_MODEL_REGISTRY
 
 @REWARD_MODEL_REGISTRY.register("pwil")
 class PwilRewardModel(BaseRewardModel):
-    """Rewards steps by how cheaply their share of all mass is carried to steps of an expert, greedily and in order.
+    """Reward steps by a greedy, in-order estimate of the Wasserstein distance to an expert's steps.
 
-    The rewards are in a table by the contents of observation and action; steps that are not in it get none.
+    The rewards are stored in a table keyed by observation and action; other steps get a reward of zero.
 
     Args:
-        config: see ``config``; ``expert_data_path``, ``s_size`` and ``a_size`` (features of observation and action)
-            have to be given.
+        config: see ``config``; ``expert_data_path``, ``s_size`` and ``a_size`` (features of observation and action) are
+            required.
     """
 
     config = {
         "type": "pwil",
-        # (int) At most so many of the expert's steps are used.
+        # (int) Maximum number of expert steps.
         "sample_size": 1000,
-        # (float) Reward of a step of the expert, and how fast it falls with the distance.
+        # (float) Reward of an expert's step, and its decay with the distance.
         "alpha": 5,
         "beta": 5,
         "clear_buffer_per_iters": 1,
@@ -41,29 +41,29 @@ class PwilRewardModel(BaseRewardModel):
         self.load_expert_data()
 
     def load_expert_data(self, data: Samples | None = None) -> None:
-        """Compare with these steps; by default those of the expert's file."""
+        """Load the expert's steps; by default from the expert's file."""
         if data is None:
             data = read_demonstrations(self.cfg.expert_data_path, self.cfg.sample_size)
         self._expert.clear()
         self._expert.add(*_step(data))
 
     def collect_data(self, data: Samples) -> None:
-        """Keep observations and actions."""
+        """Store observations and actions."""
         self._steps.add(*_step(data))
 
     def clear_data(self) -> None:
-        """Forget what was collected; the table stays."""
+        """Remove the collected steps; the table is kept."""
         self._steps.clear()
 
     def train(self) -> None:
-        """Put the rewards of what was collected into the table."""
+        """Compute the rewards of the collected steps and store them in the table."""
         if not len(self._steps):
             return
         obs, action = self._steps.rows()
         expert_obs, expert_action = self._expert.rows()
         count, cfg = len(obs), self.cfg
         factor = -cfg.beta * count / math.sqrt(cfg.s_size + cfg.a_size)
-        # What each of the expert's steps can still take.
+        # Remaining mass of each expert step.
         room = torch.full((len(expert_obs),), 1.0 / len(expert_obs), dtype=torch.float64)
         for row in range(count):
             distance = (expert_obs - obs[row]).square().mean(1) + (expert_action - action[row]).square().mean(1)
@@ -75,7 +75,7 @@ class PwilRewardModel(BaseRewardModel):
             self.reward_table[_key(obs[row], action[row])] = cfg.alpha * math.exp(factor * cost)
 
     def estimate(self, data: Samples) -> Samples:
-        """Return the samples with the rewards of the table, zero for those that are not in it."""
+        """Return the samples with the rewards in the table, zero for missing ones."""
         found = [self.reward_table.get(_key(obs, action), 0.0) for obs, action in zip(*_step(data))]
         reward = torch.tensor(found, dtype=torch.float32).unsqueeze(1)
         return with_rewards(data, lambda old: reward.expand_as(old).clone())
@@ -92,17 +92,17 @@ class PwilRewardModel(BaseRewardModel):
         self.reward_table = {key.numpy().tobytes(): reward for key, reward in rows}
 
     def collected_state(self) -> StateDict:
-        """What was collected, and the expert's steps, which were drawn from a file."""
+        """Return the collected steps and the expert's steps, which were drawn from a file."""
         return {"steps": self._steps.state_dict(), "expert": self._expert.state_dict()}
 
     def load_collected_state(self, state_dict: StateDict) -> None:
-        """Take up what :meth:`collected_state` returned."""
+        """Restore what :meth:`collected_state` returned."""
         self._steps.load_state_dict(state_dict["steps"])
         self._expert.load_state_dict(state_dict["expert"])
 
 
 def _step(data: Samples) -> tuple[torch.Tensor, torch.Tensor]:
-    """Observations and actions, float32 ``[N, features]``."""
+    """Return observations and actions, float32 ``[N, features]``."""
     obs, action = (field(data, name).float() for name in ("obs", "action"))
     return obs.flatten(1), action.reshape(len(action), -1)
 

@@ -24,29 +24,29 @@ class SENet(nn.Module):
         self.l_2 = nn.Linear(hidden_size, output_dims)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, input_size]`` to ``[B, output_dims]``."""
+        """Map ``[B, input_size]`` to ``[B, output_dims]``."""
         return torch.tanh(self.l_2(torch.tanh(self.l_1(x))))
 
 
 @REWARD_MODEL_REGISTRY.register("red")
 class RedRewardModel(BaseRewardModel):
-    """Rewards steps for which a network, trained on an expert's, predicts a fixed random one well.
+    """Reward steps at which a network trained on expert data predicts a fixed random network well.
 
     Args:
-        config: see ``config``; ``input_size`` (features of observation and action; a discrete action is one number)
-            and ``expert_data_path`` have to be given.
+        config: see ``config``; ``input_size`` (features of observation and action; a discrete action is one number) and
+            ``expert_data_path`` are required.
     """
 
     config = {
         "type": "red",
-        # (int) At most so many of the expert's steps are used.
+        # (int) Maximum number of expert steps.
         "sample_size": 1000,
         "hidden_size": 128,
         "learning_rate": 1e-3,
-        # (int) Updates of the only training.
+        # (int) Number of updates of the single training.
         "update_per_collect": 100,
         "batch_size": 64,
-        # (float) How fast rewards fall with the error of the prediction.
+        # (float) Decay of rewards with the prediction error; higher values reward only expert-like steps.
         "sigma": 0.5,
         "clear_buffer_per_iters": 1,
     }
@@ -62,20 +62,20 @@ class RedRewardModel(BaseRewardModel):
         self.load_expert_data()
 
     def load_expert_data(self, data: Samples | None = None) -> None:
-        """Learn from these steps; by default those of the expert's file."""
+        """Learn from these steps; by default from the expert's file."""
         if data is None:
             data = read_demonstrations(self.cfg.expert_data_path, self.cfg.sample_size)
         self._expert.clear()
         self._expert.add(obs_action(data))
 
     def collect_data(self, data: Samples) -> None:
-        """Nothing: it learns from the expert alone."""
+        """Do nothing: the model learns only from the expert."""
 
     def clear_data(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def train(self) -> None:
-        """``update_per_collect`` steps at the first call, none at later ones."""
+        """Perform ``update_per_collect`` updates at the first call, none later."""
         if self._trained:
             return
         self._trained = True
@@ -96,7 +96,7 @@ class RedRewardModel(BaseRewardModel):
         return with_rewards(data, lambda old: reward.expand_as(old).clone())
 
     def state_dict(self) -> StateDict:
-        """Both networks, the optimiser, and whether they are trained."""
+        """Return both networks, the optimiser, and whether they are trained."""
         parts: dict[str, Any] = {"target_net": self.target_net, "online_net": self.online_net, "optimizer": self.opt}
         return {**{name: part.state_dict() for name, part in parts.items()}, "trained": self._trained}
 
@@ -108,5 +108,5 @@ class RedRewardModel(BaseRewardModel):
         self._trained = bool(state_dict["trained"])
 
     def collected_state(self) -> StateDict:
-        """Nothing: the expert's steps serve the first training alone."""
+        """Return an empty state: the expert's steps serve only the first training."""
         return {}

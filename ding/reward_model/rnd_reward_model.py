@@ -29,7 +29,7 @@ class RndNetwork(nn.Module):
         self.target.requires_grad_(False)
 
     def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Observations ``[B, *obs_shape]`` to predicted and true features ``[B, F]``."""
+        """Map observations ``[B, *obs_shape]`` to predicted and true features ``[B, F]``."""
         with torch.no_grad():
             target = self.target(obs)
         return self.predictor(obs), target
@@ -37,15 +37,15 @@ class RndNetwork(nn.Module):
 
 @REWARD_MODEL_REGISTRY.register("rnd")
 class RndRewardModel(IntrinsicRewardModel):
-    """Rewards observations whose random features are predicted badly: those that are new.
+    """Reward novel observations, whose random features are predicted poorly.
 
     Args:
-        config: see ``config``; ``obs_shape`` has to be given.
+        config: See ``config``; ``obs_shape`` is required.
     """
 
     config = {
         "type": "rnd",
-        # (str) What becomes of the intrinsic reward, and how it is scaled; see IntrinsicRewardModel.
+        # (str) Use and scaling of the intrinsic reward; see IntrinsicRewardModel.
         "intrinsic_reward_type": "add",
         "intrinsic_reward_norm": "batch",
         "learning_rate": 1e-3,
@@ -53,15 +53,15 @@ class RndRewardModel(IntrinsicRewardModel):
         "hidden_size_list": [64, 64, 128],
         # (int) Updates per training.
         "update_per_collect": 100,
-        # (bool) Whether observations are normalised by running statistics, and the limits after that.
+        # (bool) Whether to normalise observations by running statistics, and the bounds afterwards.
         "obs_norm": True,
         "obs_norm_clamp_min": -1,
         "obs_norm_clamp_max": 1,
         "intrinsic_reward_weight": 0.01,
-        # (bool) Whether the rewards of the env are divided by `extrinsic_reward_norm_max`.
+        # (bool) Whether to divide the rewards of the env by `extrinsic_reward_norm_max`.
         "extrinsic_reward_norm": True,
         "extrinsic_reward_norm_max": 1,
-        # (int) The observations are forgotten after every so many trainings.
+        # (int) Number of trainings after which the collected observations are dropped.
         "clear_buffer_per_iters": 1,
     }
     _log_name = "rnd"
@@ -75,7 +75,7 @@ class RndRewardModel(IntrinsicRewardModel):
         self._obs_statistics = RunningMeanStd(epsilon=1e-4, shape=shape, device=device)
 
     def collect_data(self, data: Samples) -> None:
-        """Keep the observations."""
+        """Store the observations."""
         self._pool.add(field(data, "obs").float())
 
     def _loss(self, *rows: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -85,9 +85,7 @@ class RndRewardModel(IntrinsicRewardModel):
         return loss, {"loss": loss}
 
     def estimate(self, data: Samples) -> Samples:
-        """Return the samples with the squared error of their observations' features, scaled and mixed as the config
-        says.
-        """
+        """Return the samples with scaled squared prediction errors of their features as rewards."""
         with torch.no_grad():
             predicted, target = self.reward_model(self._normed(field(data, "obs", self.device).float()))
         return self._rewarded(data, (predicted - target).square().mean(1))

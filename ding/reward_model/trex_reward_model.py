@@ -20,13 +20,13 @@ from ding.utils.file_helper import read_file
 
 log = logging.getLogger(__name__)
 
-# Of whole trajectories: where they may begin, and how many steps are left out.
+# For whole trajectories: the range of start steps and the number of skipped steps.
 _MAX_START, _STRIDES = 6, (3, 7)
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 class TrexConvEncoder(nn.Module):
-    """Images to one number."""
+    """Encode images to one number each."""
 
     def __init__(self, obs_shape: Sequence[int], hidden_size_list: Sequence[int] = (16, 16, 16, 16, 64, 1)) -> None:
         super().__init__()
@@ -41,13 +41,13 @@ class TrexConvEncoder(nn.Module):
         self.mid = nn.Sequential(nn.Linear(width, hidden), nn.LeakyReLU(), nn.Linear(hidden, last))
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        """``[B, C, H, W]`` to ``[B, 1]``."""
+        """Map ``[B, C, H, W]`` to ``[B, 1]``."""
         output: torch.Tensor = self.mid(self.main(obs))
         return output
 
 
 class TrexModel(nn.Module):
-    """A reward for each observation."""
+    """Predict a reward for each observation."""
 
     def __init__(self, obs_shape: int | Sequence[int]) -> None:
         super().__init__()
@@ -58,11 +58,11 @@ class TrexModel(nn.Module):
             self.encoder = TrexConvEncoder(obs_shape)
 
     def cum_return(self, traj: torch.Tensor, mode: str = "sum") -> tuple[torch.Tensor, torch.Tensor]:
-        """Rewards of observations ``[T, ...]``: with ``sum`` their sum and that of their absolute values, with
-        ``batch`` those themselves, ``[T, 1]``.
+        """Return rewards of observations ``[T, ...]``: with ``sum`` their sum and that of their absolute values, with
+        ``batch`` the rewards, ``[T, 1]``.
 
         Raises:
-            KeyError: another ``mode``.
+            KeyError: ``mode`` is unknown.
         """
         rewards = self.encoder(traj)
         if mode == "sum":
@@ -72,29 +72,29 @@ class TrexModel(nn.Module):
         raise KeyError(f"mode must be 'sum' or 'batch', got {mode!r}")
 
     def forward(self, traj_i: torch.Tensor, traj_j: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns of two trajectories, ``[2]``, and the sum of all absolute rewards."""
+        """Return the returns of two trajectories, ``[2]``, and the sum of all absolute rewards."""
         (return_i, abs_i), (return_j, abs_j) = self.cum_return(traj_i), self.cum_return(traj_j)
         return torch.stack([return_i, return_j]), abs_i + abs_j
 
 
 @REWARD_MODEL_REGISTRY.register("trex")
 class TrexRewardModel(LearnedRewardModel):
-    """Rewards by which trajectories of later checkpoints of a policy are worth more than those of earlier ones.
+    """Learn rewards that rank trajectories of later policy checkpoints above those of earlier ones.
 
     Args:
         config: a whole compiled config; ``reward_model`` as in ``config``, with ``min_snippet_length`` and
-            ``max_snippet_length`` (steps); ``policy.model.obs_shape``; ``exp_name``, the folder with what
-            ``trex_collecting_data`` wrote.
+            ``max_snippet_length`` (steps); ``policy.model.obs_shape``; ``exp_name``, the folder with the output of
+            ``trex_collecting_data``.
     """
 
     config = {
         "type": "trex",
         "learning_rate": 1e-5,
-        # (int) Pairs in an update. (DI-engine takes one.)
+        # (int) Pairs per update. (DI-engine uses one.)
         "batch_size": 1,
-        # (int) How often all pairs are gone through.
+        # (int) Number of passes over all pairs.
         "update_per_collect": 100,
-        # (int) Pairs of whole trajectories, and of snippets.
+        # (int) Number of pairs of whole trajectories, and of snippets.
         "num_trajs": 0,
         "num_snippets": 6000,
     }
@@ -112,10 +112,10 @@ class TrexRewardModel(LearnedRewardModel):
         self.training_labels: list[int] = []
 
     def load_expert_data(self, data: Any = None) -> None:
-        """Read the demonstrations of ``<exp_name>``, or take over those that are given, and make pairs of them.
+        """Read the demonstrations of ``<exp_name>``, or use the given ones, and build pairs of them.
 
         Raises:
-            AssertionError: there are fewer than two checkpoints.
+            AssertionError: There are fewer than two checkpoints.
         """
         folder = self.cfg.exp_name
         if data is None:
@@ -127,7 +127,7 @@ class TrexRewardModel(LearnedRewardModel):
         self.create_training_data()
 
     def create_training_data(self) -> None:
-        """Draw the pairs to train on; ``label`` 1 where the second is of the later checkpoint."""
+        """Draw the training pairs; ``label`` is 1 if the second is of the later checkpoint."""
         cfg = self.cfg.reward_model
         if len(self.demonstrations) < 2:
             raise AssertionError(f"pairs need two checkpoints, the demonstrations are of {len(self.demonstrations)}")
@@ -139,7 +139,7 @@ class TrexRewardModel(LearnedRewardModel):
             self.training_labels.append(int(i <= j))
 
     def _snippets(self, first: torch.Tensor, second: torch.Tensor, second_is_later: bool) -> Pair:
-        """Every second observation of as many steps of both; the later one begins no earlier in its trajectory."""
+        """Return every second observation of equally long snippets of both; the later one does not begin earlier."""
         cfg, shortest = self.cfg.reward_model, min(len(first), len(second))
         low = min(cfg.min_snippet_length, shortest)
         length = np.random.randint(low, max(low + 1, min(shortest, cfg.max_snippet_length)))
@@ -150,7 +150,7 @@ class TrexRewardModel(LearnedRewardModel):
         return cut if second_is_later else (cut[1], cut[0])
 
     def train(self) -> None:
-        """Learn from all pairs, ``update_per_collect`` times; reads the demonstrations when there are none."""
+        """Learn from all pairs, ``update_per_collect`` times; read the demonstrations first if there are none."""
         if not self.training_obs:
             self.load_expert_data()
         cfg, count = self.cfg.reward_model, len(self.training_obs)
@@ -172,7 +172,7 @@ class TrexRewardModel(LearnedRewardModel):
         return loss.detach()
 
     def _returns(self, chosen: Sequence[int] | np.ndarray) -> torch.Tensor:
-        """Predicted returns of pairs ``[B, 2]``, with one pass through the network."""
+        """Return the predicted returns of pairs, ``[B, 2]``, with one forward pass."""
         parts = [part for k in chosen for part in self.training_obs[k]]
         owner = torch.repeat_interleave(torch.arange(len(parts)), torch.tensor([len(part) for part in parts]))
         rewards, _ = self.reward_model.cum_return(torch.cat(parts).to(self.device), "batch")
@@ -180,7 +180,7 @@ class TrexRewardModel(LearnedRewardModel):
         return sums.index_add(0, owner.to(self.device), rewards.squeeze(1)).reshape(-1, 2)
 
     def accuracy(self) -> float:
-        """Return the share of the pairs that are ranked as they are."""
+        """Return the share of pairs that are ranked correctly."""
         with torch.no_grad():
             parts = np.array_split(np.arange(len(self.training_obs)), max(1, len(self.training_obs) // 256))
             ranked = torch.cat([self._returns(part).argmax(1) for part in parts]).cpu()
@@ -202,20 +202,20 @@ class TrexRewardModel(LearnedRewardModel):
         return with_rewards(data, lambda old: reward.expand_as(old).clone())
 
     def collect_data(self, data: Samples) -> None:
-        """Nothing: it learns from demonstrations alone."""
+        """Do nothing: the model learns only from demonstrations."""
 
     def clear_data(self) -> None:
-        """Forget the pairs."""
+        """Remove the pairs."""
         self.training_obs.clear()
         self.training_labels.clear()
 
     def collected_state(self) -> StateDict:
-        """Nothing: the pairs serve the only training."""
+        """Return an empty state: the pairs serve only one training."""
         return {}
 
 
 def _strided(first: torch.Tensor, second: torch.Tensor) -> Pair:
-    """Both trajectories from a random step on, with a random stride."""
+    """Return both trajectories from a random step on, with a random stride."""
     low, high = _STRIDES
     step = np.random.randint(low, high)
     starts = [np.random.randint(min(_MAX_START, len(one))) for one in (first, second)]

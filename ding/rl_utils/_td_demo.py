@@ -36,10 +36,11 @@ def dqfd_nstep_td_error(
     value_gamma: ValueGamma = None,
     criterion: nn.Module = MSE,
 ) -> DqfdResult:
-    """Weighted sum of the n-step loss, the one-step loss and the large-margin loss towards the expert's action.
+    """Return the weighted sum of the n-step loss, the one-step loss and the large-margin loss of the expert's action.
 
     ``data``: ``dqfd_nstep_td_data``; q values ``[B, N]``, reward ``[n, B]``, the rest ``[B]``; the one-step part uses
-    the first reward row. ``margin_function`` is the handicap of actions that the expert did not take.
+    the first reward row. ``margin_function`` is the margin added to actions that the expert did not take, typically
+    0.8.
 
     Returns ``(loss, sum of the absolute scaled parts [B], means of the three unscaled parts)``.
     """
@@ -88,7 +89,7 @@ def dqfd_nstep_td_error_with_rescale(
         one_step_target = trans_fn(bootstrap(first_reward, next_value, done_one_step, first_gamma))
     n_step_loss, n_step = td_loss(taken, target, None, criterion)
     one_step_loss, one_step = td_loss(taken, one_step_target, None, criterion)
-    # How far another action, handicapped by the margin, beats the expert's; 0 for samples of the agent.
+    # Excess of the best other action, including the margin, over the expert's; 0 for samples of the agent.
     handicap = torch.full_like(q, margin_function).scatter_(-1, action.unsqueeze(-1), 0.0)
     margin = is_expert * ((q + handicap).amax(-1) - taken)
     parts = lambda_n_step_td * n_step, lambda_one_step_td * one_step, lambda_supervised_loss * margin

@@ -9,24 +9,24 @@ from ding.rl_utils._types import Data, Gamma, LossAndPerSample, ValueGamma
 from ding.torch_utils.graph.recording import current_recording
 
 dist_1step_td_data = namedtuple("dist_1step_td_data", "dist next_dist act next_act reward done weight")
-# The type name is the public one, although the tuple is another.
+# The type name is the public one, although the fields differ.
 dist_nstep_td_data = namedtuple("dist_1step_td_data", "dist next_n_dist act next_n_act reward done weight")  # type: ignore[name-match]
 
 
 def _at_action(dist: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
-    """``dist`` ``[*S, N, n_atom]`` at ``act`` ``[*S]``, giving ``[*S, n_atom]``."""
+    """Select ``dist`` ``[*S, N, n_atom]`` at ``act`` ``[*S]``, giving ``[*S, n_atom]``."""
     index = act[..., None, None].expand(*act.shape, 1, dist.shape[-1])
     return dist.gather(-2, index).squeeze(-2)
 
 
 def _project(target_support: torch.Tensor, probability: torch.Tensor, v_min: float, v_max: float) -> torch.Tensor:
-    """Put the mass at ``target_support`` ``[*S, n_atom]`` onto the fixed atoms, split between the two neighbours."""
+    """Project the mass at ``target_support`` ``[*S, n_atom]`` onto the fixed atoms, split between both neighbours."""
     n_atom = probability.shape[-1]
     position = (target_support.clamp(v_min, v_max) - v_min) / ((v_max - v_min) / (n_atom - 1))
-    # Rounding may lead an end of the support past the last atom.
+    # Rounding may move an end of the support past the last atom.
     position = position.clamp(0, n_atom - 1)
     lower, upper = position.floor(), position.ceil()
-    # On an atom both neighbours are one: move one of them away, the split gives it no mass.
+    # On an atom, both neighbours coincide: move one away; the split gives it no mass.
     lower = lower - ((upper > 0) & (lower == upper)).to(lower.dtype)
     upper = upper + ((lower < n_atom - 1) & (lower == upper)).to(upper.dtype)
     # In mixed precision the distribution is less exact than the support.
@@ -38,16 +38,16 @@ def _project(target_support: torch.Tensor, probability: torch.Tensor, v_min: flo
 def projected_cross_entropy(
     dist: torch.Tensor, next_dist: torch.Tensor, moved_atoms: torch.Tensor, v_min: float, v_max: float
 ) -> torch.Tensor:
-    """Cross entropy of categorical distributions of the return to their targets: ``[*S]``.
+    """Return the cross entropy between categorical return distributions and their targets: ``[*S]``.
 
     Args:
         dist: predicted probabilities of ``n_atom`` atoms evenly spaced in ``[v_min, v_max]``, ``[*S, n_atom]``.
         next_dist: probabilities of the atoms in the next state, ``[*S, n_atom]``.
-        moved_atoms: where the target has these atoms, ``reward + discount * atom``, ``[*S, n_atom]``. Their mass is
-            put onto the fixed atoms. No gradient reaches it or ``next_dist``.
+        moved_atoms: Target positions of the atoms, ``reward + discount * atom``, ``[*S, n_atom]``. Their mass is
+            projected onto the fixed atoms. No gradient reaches it or ``next_dist``.
 
     Raises:
-        AssertionError: ``dist`` holds no probabilities.
+        AssertionError: ``dist`` does not contain probabilities.
     """
     if current_recording.get() is None and not bool((dist >= 0).all()):
         raise AssertionError("dist must hold probabilities: found a negative or NaN entry (were logits passed?)")

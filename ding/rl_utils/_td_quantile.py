@@ -29,13 +29,13 @@ def quantile_huber_loss(
         prediction: ``[B, M]``.
         target: ``[B, M']``; no gradient reaches it.
         tau: the fractions of the predicted quantiles, ``[B, M]`` or ``[M]``; no gradient reaches them.
-        kappa: from which distance on the loss is linear.
+        kappa: Distance beyond which the loss is linear, typically 1.
     """
     predicted, wanted = torch.broadcast_tensors(prediction.unsqueeze(-1), target.detach().unsqueeze(-2))
     with torch.no_grad():
         weight = (tau.unsqueeze(-1) - (wanted < predicted).to(target.dtype)).abs_()
         weight = weight if kappa == 1.0 else weight / kappa
-    # One kernel instead of six over B * M * M' pairs, which are most of the work of an update.
+    # One kernel instead of six over B * M * M' pairs, which dominate the cost of an update.
     loss: torch.Tensor = weight * functional.huber_loss(predicted, wanted, reduction="none", delta=kappa)
     return loss
 
@@ -93,7 +93,7 @@ def fqf_nstep_td_error(
 def fqf_calculate_fraction_loss(
     q_tau_i: torch.Tensor, q_value: torch.Tensor, quantiles: torch.Tensor, actions: torch.Tensor
 ) -> torch.Tensor:
-    """Fraction part of FQF: a 0-d loss whose gradient in ``quantiles`` is that of the Wasserstein distance.
+    """Return the fraction loss of FQF, 0-d, whose gradient in ``quantiles`` is that of the Wasserstein distance.
 
     Args:
         q_tau_i: values at the inner fractions, ``[B, M - 1, N]``; no gradient flows into it.

@@ -1,7 +1,7 @@
-"""TD errors of action and state values, lambda returns, and what all TD errors share: picking values, aligning ranks,
-n-step returns, weighting. Per-sample errors are losses (squared by the default criterion), not priorities.
+"""TD errors of action and state values, lambda returns, and helpers of all TD errors: selection of values, alignment of
+ranks, n-step returns, weighting. Per-sample errors are losses (squared by the default criterion), not priorities.
 
-Everything here keeps the number of torch calls low: at the usual batch sizes a learner iteration is bound by them.
+Everything here keeps the number of torch calls low: at usual batch sizes they dominate the time of a learner iteration.
 """
 
 from collections import namedtuple
@@ -18,7 +18,7 @@ from ding.rl_utils.gae import backward_sums
 from ding.rl_utils.value_rescale import value_inv_transform, value_transform
 
 MSE = nn.MSELoss(reduction="none")
-# Soft values beyond the range of floats are cut to this size.
+# Bound of soft values outside the range of floats.
 _SOFT_VALUE_LIMIT = 20.0
 
 PerStep = float | torch.Tensor
@@ -34,28 +34,26 @@ td_lambda_data = namedtuple("td_lambda_data", "value reward weight")
 
 
 def select(values: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """``values`` ``[*S, N]`` at ``action`` ``[*S]`` or ``[*S, 1]``, giving ``[*S]``."""
+    """Select ``values`` ``[*S, N]`` at ``action`` ``[*S]`` or ``[*S, 1]``, giving ``[*S]``."""
     if action.dim() < values.dim():
         action = action.unsqueeze(-1)
     return values.gather(-1, action).squeeze(-1)
 
 
 def align(value: torch.Tensor, rank: int) -> torch.Tensor:
-    """Append dimensions of size 1 until ``value`` has ``rank`` dimensions, so that rows meet rows."""
+    """Append dimensions of size 1 until ``value`` has ``rank`` dimensions, so that rows are aligned."""
     while value.dim() < rank:
         value = value.unsqueeze(-1)
     return value
 
 
 def view_similar(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """``x`` with as many dimensions as ``target``, those that it lacks appended with size 1."""
+    """Return ``x`` with trailing dimensions of size 1 appended up to the rank of ``target``."""
     return align(x, target.dim())
 
 
 def weighted_mean(per_sample: torch.Tensor, weight: torch.Tensor | float | None) -> torch.Tensor:
-    """Return the mean of ``per_sample`` times ``weight`` (``None``: ones; or one number for all), rows of both
-    aligned.
-    """
+    """Return the mean of ``per_sample`` times ``weight`` (``None``: ones; or one number), with rows aligned."""
     if weight is None:
         return per_sample.mean()
     return (per_sample * (align(weight, per_sample.dim()) if isinstance(weight, torch.Tensor) else weight)).mean()
@@ -64,15 +62,15 @@ def weighted_mean(per_sample: torch.Tensor, weight: torch.Tensor | float | None)
 def td_loss(
     prediction: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | float | None, criterion: nn.Module
 ) -> LossAndPerSample:
-    """``criterion(prediction, target)`` as weighted mean and per sample."""
-    # The default criterion without the cost of a module call.
+    """Return ``criterion(prediction, target)`` as weighted mean and per sample."""
+    # The default criterion without the overhead of a module call.
     per_sample = (prediction - target).square() if criterion is MSE else criterion(prediction, target)
     return weighted_mean(per_sample, weight), per_sample
 
 
 @lru_cache(maxsize=64)
 def discount_powers(gamma: float, count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Return ``1, gamma, gamma^2, ...``, ``count`` of them; the tensor is kept and shared."""
+    """Return ``1, gamma, gamma^2, ...``, ``count`` powers; the tensor is cached and shared."""
     return torch.tensor([gamma**i for i in range(count)], dtype=dtype, device=device)
 
 
@@ -83,27 +81,27 @@ def nstep_reward(
     value_gamma: ValueGamma = None,
     cum_reward: bool = False,
 ) -> tuple[torch.Tensor, float | torch.Tensor]:
-    """Return the discounted sum of the rewards ``[n, B, ...]`` and the discount of what follows them; with
-    ``cum_reward`` rewards ``[B, ...]`` are such sums already. ``value_gamma`` replaces the discount.
+    """Return the discounted sum of the rewards ``[n, B, ...]`` and the discount of the bootstrap value. With
+    ``cum_reward``, rewards ``[B, ...]`` are already summed. ``value_gamma`` replaces the discount.
     """
     if cum_reward:
         if value_gamma is None and not isinstance(gamma, float):
             raise TypeError(f"gamma must be a float with cum_reward, got {type(gamma).__name__}")
         return reward, gamma**nstep if value_gamma is None else value_gamma  # type: ignore[operator]
-    # AssertionError is the public contract here; raised explicitly so that `python -O` keeps it.
+    # AssertionError is part of the public contract; raised explicitly so that `python -O` keeps it.
     if reward.shape[0] != nstep:
         raise AssertionError(f"reward must have nstep={nstep} rows (time first), got shape {tuple(reward.shape)}")
     discount: float | torch.Tensor
     if isinstance(gamma, float):
         if not reward.is_floating_point():
-            reward = reward.to(torch.get_default_dtype())  # whole numbers would round the discounts to 0
+            reward = reward.to(torch.get_default_dtype())  # integers would round the discounts to 0
         total, discount = reward[0], gamma**nstep
         if nstep > 1:
             powers = discount_powers(gamma, nstep, reward.dtype, reward.device)
             total = (powers @ reward.reshape(nstep, -1)).view(total.shape)
     elif isinstance(gamma, (list, tuple)):
         if gamma and all(isinstance(one, torch.Tensor) and one.dim() == 0 for one in gamma):
-            gamma = [torch.stack(list(gamma))] * nstep  # one of each sample
+            gamma = [torch.stack(list(gamma))] * nstep  # one per sample
         if len(gamma) != nstep:
             raise ValueError(f"gamma must hold nstep={nstep} tensors [B] or one number per sample, got {len(gamma)}")
         total, discount = reward[0], align(gamma[0], reward.dim() - 1)
@@ -141,13 +139,13 @@ def nstep_return(
 
     Args:
         data: ``nstep_return_data(reward, next_value, done)``: float ``[n, B, ...]``, float ``[B, ...]``, ``[B]``.
-            Trailing dimensions that ``reward`` or ``done`` lack are added.
-        gamma: a float; a list of B 0-d tensors, the factor of each sample; or a list of n tensors ``[B]`` whose
-            products are the discounts.
+            Missing trailing dimensions of ``reward`` and ``done`` are added.
+        gamma: Discount factor, typically 0.95 to 0.999; or a list of B 0-d tensors, one per sample; or a list of n
+            tensors ``[B]`` whose products are the discounts.
         value_gamma: ``G``, a number or ``[B]``; default ``gamma^n``.
 
-    Returns the return, of the shape of ``next_value``. Raises ``AssertionError`` when ``reward`` has not n rows and
-    ``TypeError`` for another type of ``gamma``.
+    Returns the return, of the shape of ``next_value``. Raises ``AssertionError`` if ``reward`` does not have n rows,
+    and ``TypeError`` for other types of ``gamma``.
     """
     reward, next_value, done = data
     total, discount = nstep_reward(reward, gamma, nstep, value_gamma)
@@ -186,7 +184,8 @@ def m_q_1step_td_error(
     """Munchausen TD error (Vieillard et al. 2020, arXiv:2007.14430).
 
     ``data``: ``m_q_1step_td_data``; q of the learner, target_q of the target network for the same state and next_q for
-    the next one, ``[B, N]``. ``tau`` is the entropy temperature, ``alpha`` scales the clipped log-policy bonus.
+    the next one, ``[B, N]``. ``tau`` is the entropy temperature, typically 0.03; ``alpha`` scales the clipped
+    log-policy bonus, typically 0.9.
 
     Returns ``(loss, per-sample [B], mean gap between the best two target values, clip flags float [B, 1])``.
     """
@@ -239,8 +238,8 @@ def bdq_nstep_td_error(
     """n-step TD error of a branching network (Tavakoli et al. 2018, arXiv:1711.08946): ``(loss, per-sample [B])``.
 
     As :func:`q_nstep_td_error` with q ``[B, D, N]`` and action ``[B, D]``; the error of a sample is the mean over its D
-    branches. Rewards ``[T, B]`` that are summed already (``cum_reward``) give errors ``[T, B]``, of the same values
-    against T targets.
+    branches. Already summed rewards ``[T, B]`` (``cum_reward``) give errors ``[T, B]``, of the same values against T
+    targets.
     """
     q, next_n_q, action, next_n_action, reward, done, weight = data
     if cum_reward and reward.dim() == 2 and reward.shape[1] == len(q) > 1:
@@ -280,8 +279,8 @@ def q_nstep_sql_td_error(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Soft Q-learning (Haarnoja et al. 2017, arXiv:1702.08165): ``(loss, per-sample, soft next value)``.
 
-    As :func:`q_nstep_td_error`; the next value is ``alpha * logsumexp(next_n_q / alpha)`` and next_n_action is not
-    read. Infinite soft values count as plus or minus 20.
+    As :func:`q_nstep_td_error`; the next value is ``alpha * logsumexp(next_n_q / alpha)``, and next_n_action is
+    ignored. Higher ``alpha`` makes the policy more random. Infinite soft values count as plus or minus 20.
     """
     q, next_n_q, action, _, reward, done, weight = data
     with torch.no_grad():
@@ -325,8 +324,9 @@ def multistep_forward_view(
 ) -> torch.Tensor:
     """Lambda returns (Sutton and Barto 2018, 12.1) of a segment of T steps.
 
-    ``bootstrap_values`` ``[T, B]`` are the values of the *next* states, rewards ``[T, B]``, ``gammas`` and ``lambda_``
-    numbers or ``[T, B]``, done ``[T, B]`` or ``None``. Returns ``[T, B]``.
+    ``bootstrap_values`` ``[T, B]`` are the values of the *next* states, rewards ``[T, B]``, ``gammas`` (typically 0.95
+    to 0.999) and ``lambda_`` (typically 0.8 to 0.97) numbers or ``[T, B]``, done ``[T, B]`` or ``None``. Returns ``[T,
+    B]``.
     """
     carried = gammas * lambda_ * torch.ones_like(rewards)
     fresh = gammas * (1 - lambda_) * bootstrap_values

@@ -24,5 +24,5 @@ def a2c_error(data: Data) -> a2c_loss:
     )
 
 
-#: The output says which kind of policy it is.
+#: The output determines the kind of policy.
 a2c_error_continuous = a2c_error

@@ -19,7 +19,7 @@ def acer_policy_error(
     ratio: torch.Tensor,
     c_clip_ratio: float = 10.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Truncated policy gradient and its bias correction, objectives to be maximised, each ``[T, B, 1]``.
+    """Return the truncated policy gradient and its bias correction, to be maximised, each ``[T, B, 1]``.
 
     q_values ``[T, B, N]``, q_retraces and v_pred ``[T, B, 1]``, target_logit log-probabilities ``[T, B, N]``, actions
     int64 ``[T, B]``, ratio importance ratios of all actions ``[T, B, N]``. Gradients flow into target_logit only.
@@ -48,7 +48,7 @@ def acer_trust_region_update(
 ) -> list[torch.Tensor]:
     """Project gradients ``[..., N]`` so that a step does not leave the trust region around the average policy.
 
-    ``avg_logit`` are log-probabilities ``[..., N]``. ``target_logit`` is part of the public signature; the direction of
+    ``avg_logit`` are log-probabilities ``[..., N]``. ``target_logit`` is accepted for compatibility; the gradient of
     the divergence does not depend on it.
     """
     with torch.no_grad():

@@ -1,8 +1,8 @@
-"""From collected transitions to train samples: n-step data, advantages, unrolled sequences.
+"""Convert collected transitions to train samples: n-step data, advantages, unrolled sequences.
 
-Each function takes a list of transition dicts, which it changes in place and returns, or a batch with ``columns`` and
-``lengths`` (:class:`ding.data.TransitionBatch`), which it leaves alone: the result is a new batch that shares what did
-not change. ``lengths`` are the lengths of the trajectory segments of which the batch consists.
+Each function takes a list of transition dicts, which it modifies in place and returns, or a batch with ``columns`` and
+``lengths`` (:class:`ding.data.TransitionBatch`), for which it returns a new batch that shares unchanged columns.
+``lengths`` are the lengths of the trajectory segments in the batch.
 """
 
 import copy
@@ -21,10 +21,10 @@ Transition = dict[str, Any]
 Column = torch.Tensor | np.ndarray | list[Any] | dict[str, Any]
 
 Steps = TypeVar("Steps", bound=Any)
-"""A list of transitions, or a batch of them: the functions here return what they are given."""
+"""A list of transitions, or a batch of them; the functions return the same type."""
 
 _LAST_FN_TYPES = ("last", "drop", "null_padding")
-# Nested data that belongs to one step: it is not turned into a dict of lists.
+# Nested data of one step: not converted to a dict of lists.
 _UNSPLIT_KEYS = ("prev_state",)
 
 
@@ -34,7 +34,7 @@ def is_columnar(data: object) -> bool:
 
 
 def _discounts(gamma: float, nstep: int, reference_tail: bool) -> np.ndarray:
-    """Float64 ``[n + 2]``: the discount of the bootstrap value for 0..n steps left, and for more than n."""
+    """Return float64 ``[n + 2]``: the discount of the bootstrap value for 0..n steps left, and for more than n."""
     discounts = np.full(nstep + 2, gamma**nstep)
     for left in range(1, nstep + 1):
         discounts[left] = gamma ** (left - 1 if reference_tail else left)
@@ -49,17 +49,17 @@ def get_nstep_return_data(
     gamma: float = 0.99,
     reference_tail: bool = False,
 ) -> Steps:
-    """Let every transition look n steps ahead; ``nstep=1`` returns ``data`` unchanged.
+    """Add n-step targets to every transition; ``nstep=1`` returns ``data`` unchanged.
 
     Transition i of a segment of ``len`` gets ``next_obs`` = obs of i + n, ``reward`` = the n rewards concatenated
     ``(n,)`` (``cum_reward``: their discounted sum), ``done`` of i + n - 1 and ``value_gamma`` = ``gamma^n``. Where
     fewer than n steps follow: next_obs and done of the last one, rewards padded with zeros and ``value_gamma =
-    gamma^(len - i)``, the discount of the bootstrap value that far ahead. With ``correct_terminate_gamma=False`` there
-    is no ``value_gamma``, and a loss takes ``gamma^n`` throughout.
+    gamma^(len - i)``, the discount of the bootstrap value that far ahead. With ``correct_terminate_gamma=False``,
+    ``value_gamma`` is omitted and losses use ``gamma^n`` throughout.
 
     Args:
         data: list of transitions of one segment with ``obs``, ``reward``, ``done`` (and ``next_obs``), or a batch.
-        reference_tail: use DI-engine's ``gamma^(len - i - 1)`` for the last n transitions of a segment.
+        reference_tail: Whether to use DI-engine's ``gamma^(len - i - 1)`` for the last n transitions of a segment.
 
     Raises ``ValueError`` for ``nstep < 1``.
     """
@@ -88,7 +88,7 @@ def get_nstep_return_data(
 
 
 def _row_rewards(rewards: list[Any], nstep: int, cum_reward: bool, gamma: float) -> list[Any]:
-    """For each row the n rewards from it on, joined or summed; zeros stand for those past the end."""
+    """Return for each row its next n rewards, joined or summed, padded with zeros at the end."""
     column = torch.stack(rewards) if isinstance(rewards[0], torch.Tensor) else np.stack(rewards)
     looked_ahead = _rewards(column, nstep, segment_ends(len(rewards), None), cum_reward, gamma)
     return looked_ahead.tolist() if cum_reward and isinstance(rewards[0], (int, float)) else list(looked_ahead)
@@ -101,7 +101,7 @@ def get_gae(data: Steps, last_value: torch.Tensor, gamma: float, gae_lambda: flo
         data: list of transitions of one segment with ``value`` and ``reward`` tensors, or a batch.
         last_value: value of the state after the last transition, of the shape of one ``value``; for a batch one per
             segment, ``[S, ...]``.
-        cuda: compute on the GPU. The advantages come back on the CPU.
+        cuda: Whether to compute on the GPU. The advantages are returned on the CPU.
     """
     if is_columnar(data):
         columns = data.columns
@@ -142,10 +142,10 @@ def _segment_gae(
 def get_gae_with_default_last_value(
     data: MutableSequence[Transition], done: bool, gamma: float, gae_lambda: float, cuda: bool
 ) -> MutableSequence[Transition]:
-    """:func:`get_gae` for a list or deque of one segment that carries its own last value.
+    """Apply :func:`get_gae` to a list or deque of one segment that includes its last value.
 
-    When the segment is ``done`` the value after it is zero; otherwise the last transition is taken out of ``data`` and
-    its value is used.
+    If the segment is ``done``, the last value is zero; otherwise the last transition is removed from ``data`` and its
+    value is used.
     """
     last_value = torch.zeros_like(data[-1]["value"]) if done else data.pop()["value"]
     return get_gae(data, last_value, gamma, gae_lambda, cuda)
@@ -162,17 +162,15 @@ def get_train_sample(
 
     Each sequence begins with the last ``overlap`` steps of the one before it.
 
-    What is left over at the end of a segment is filled up by ``last_fn_type``: ``'last'`` with the steps before it
-    (padding when the whole segment is too short), ``'null_padding'`` with copies that have ``null=True``,
-    ``done=True``, zero ``obs``, ``action``, ``reward`` and ``value_gamma`` (or with ``null_transition``), ``'drop'``
-    not at all.
+    ``last_fn_type`` completes the remainder of a segment: ``'last'`` with the preceding steps (with padding if the
+    whole segment is too short), ``'null_padding'`` with copies that have ``null=True``, ``done=True``, zero ``obs``,
+    ``action``, ``reward`` and ``value_gamma`` (or with ``null_transition``), ``'drop'`` discards it.
 
     Returns a list of dicts of lists (nested dicts too, except ``prev_state``). For a batch, a batch of sequences as
     columns ``[S, T, ...]``, of ``prev_state`` the one before the first step ``[S, ...]``; its ``lengths`` are the
     numbers of sequences of the segments (None when a segment gave none), and ``null_transition`` may be a batch with a
-    row for each segment.
-    Raises ``ValueError`` for ``unroll_len < 1``, for another ``last_fn_type`` and for an ``overlap`` below 0 or
-    not below ``unroll_len``.
+    row for each segment. Raises ``ValueError`` for ``unroll_len < 1``, for another ``last_fn_type`` and for an
+    ``overlap`` below 0 or not below ``unroll_len``.
     """
     if last_fn_type not in _LAST_FN_TYPES:
         check_choice("last_fn_type", last_fn_type, _LAST_FN_TYPES)
@@ -191,7 +189,7 @@ def _num_sequences(num_steps: int | np.ndarray, unroll_len: int, overlap: int, d
     """Return the number of sequences of a segment of so many steps, an int or int64 ``[S]``."""
     new = num_steps - overlap
     count = new // (unroll_len - overlap) if drops_rest else -(-new // (unroll_len - overlap))
-    # A segment of few steps has no step beyond the overlap, and still a sequence, which is filled up.
+    # A short segment has no step beyond the overlap, but still gives a padded sequence.
     return np.maximum(count, 0 if drops_rest else np.minimum(num_steps, 1))
 
 
@@ -201,7 +199,7 @@ def _unroll_columns(data: Any, unroll_len: int, last_fn_type: str, null_transiti
     counts = _num_sequences(lengths, unroll_len, overlap, last_fn_type == "drop")
     if not counts.sum():
         return type(data).from_rows([])
-    # Of each sequence its segment, and its first step there.
+    # Per sequence: its segment, and its first step there.
     segment = np.repeat(np.arange(len(lengths)), counts)
     start = (np.arange(len(segment)) - np.repeat(np.cumsum(counts) - counts, counts)) * (unroll_len - overlap)
     if last_fn_type == "last":
@@ -211,7 +209,7 @@ def _unroll_columns(data: Any, unroll_len: int, last_fn_type: str, null_transiti
     index = step + (np.cumsum(lengths) - lengths)[segment, None]
     short = np.flatnonzero(~real[:, -1])
     if len(short):
-        # A row for each sequence that is too short, behind all others, which stands for the steps that it lacks.
+        # One row per short sequence, after all others, stands for its missing steps.
         filling = _filling(data, null_transition, index[short, 0], segment[short])
         data = type(data).concat([data, filling])
         index[short] = np.where(real[short], index[short], np.arange(num_rows, len(data))[:, None])
@@ -222,11 +220,11 @@ def _unroll_columns(data: Any, unroll_len: int, last_fn_type: str, null_transiti
 
 
 def _filling(data: Any, null_transition: Any, rows: np.ndarray, segments: np.ndarray) -> Any:
-    """Return a batch of steps that fill sequences up, with the fields of ``data``.
+    """Return a batch of padding steps with the fields of ``data``.
 
     Args:
-        null_transition: a step, or a batch of one for each segment; ``None``: zeros.
-        rows, segments: int64 ``[P]``, of each sequence the row of its first step, and its segment.
+        null_transition: A step, or a batch with one per segment; ``None``: zeros.
+        rows, segments: int64 ``[P]``, row of the first step of each sequence, and its segment.
     """
     if is_columnar(null_transition):
         return null_transition[segments]
@@ -247,7 +245,7 @@ def _unroll(
         start = number * (unroll_len - overlap)
         if last_fn_type == "last":
             start = max(min(start, len(data) - unroll_len), 0)
-        # Copies, because a step must not be shared between two samples.
+        # Copies, because samples must not share a step.
         steps = [*copy.deepcopy(data[start:end]), *data[max(start, end) : start + unroll_len]]
         end = start + unroll_len
         missing = unroll_len - len(steps)
@@ -279,7 +277,7 @@ def _zero(leaf: Any) -> object:
 
 
 def _time_lists(steps: Sequence[Mapping[str, Any]]) -> Transition:
-    """List of dicts to dict of lists, by the keys of the first step."""
+    """Convert a list of dicts to a dict of lists, by the keys of the first step."""
     result: Transition = {}
     for key, first in steps[0].items():
         values = [step[key] for step in steps]
@@ -292,14 +290,14 @@ def _time_lists(steps: Sequence[Mapping[str, Any]]) -> Transition:
 
 
 def segment_ends(num_rows: int, lengths: np.ndarray | None) -> np.ndarray:
-    """int64 ``[N]``: for every row the position after the last row of its segment (``lengths=None``: one segment)."""
+    """Return for every row the end of its segment, int64 ``[N]`` (``lengths=None``: one segment)."""
     if lengths is None:
         return np.full(num_rows, num_rows, dtype=np.int64)
     return np.repeat(np.cumsum(lengths), lengths)
 
 
 def _next_obs(columns: dict[str, Any], nstep: int, ends: np.ndarray) -> object:
-    """``obs`` n steps ahead where the segment has it, the last ``next_obs`` of the segment elsewhere."""
+    """Return ``obs`` n steps ahead within the segment, elsewhere the last ``next_obs`` of the segment."""
     ahead = np.arange(len(ends)) + nstep
     tail = np.flatnonzero(ahead >= ends)
     last = take(columns["next_obs"], ends[tail] - 1)
@@ -344,7 +342,7 @@ def nstep_columns(
     tail_discount: np.ndarray | None,
 ) -> dict[str, Any]:
     """Return the columns that n-step data replaces or adds. ``tail_discount[k]`` is the discount with k steps left
-    (``None``: no ``value_gamma`` is added).
+    (``None``: no ``value_gamma``).
     """
     result: dict[str, Any] = {}
     steps = np.minimum(ends - np.arange(len(ends)), nstep)
@@ -359,7 +357,7 @@ def nstep_columns(
 
 
 class Adder:
-    """The functions of this module, as DI-engine has them."""
+    """The functions of this module under DI-engine's class name."""
 
     get_gae = staticmethod(get_gae)
     get_gae_with_default_last_value = staticmethod(get_gae_with_default_last_value)

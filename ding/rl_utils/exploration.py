@@ -12,10 +12,10 @@ _DECAYS = ("exp", "linear")
 
 
 def get_epsilon_greedy_fn(start: float, end: float, decay: int, type_: str = "exp") -> Callable[[int], float]:
-    """Epsilon as a function of the step count x.
+    """Return epsilon as a function of the step count x.
 
     ``'exp'``: ``(start - end) exp(-x / decay) + end``; ``'linear'``: from ``start`` to ``end`` in ``decay`` steps, then
-    constant. Raises ``AssertionError`` for another type.
+    constant. Raises ``AssertionError`` for other types.
     """
     check_choice("type_", type_, _DECAYS, AssertionError)
 
@@ -29,15 +29,15 @@ def get_epsilon_greedy_fn(start: float, end: float, decay: int, type_: str = "ex
 
 
 class BaseNoise:
-    """A source of action noise: call it with a shape and a device. ``sigma`` is not negative."""
+    """A source of action noise, called with a shape and a device. ``sigma`` must not be negative."""
 
     _sigma: float
-    #: What the noise depends on beside its arguments; None at its start, and always where it has no memory.
+    #: State of the noise; None at the start, and always for noise without memory.
     state: torch.Tensor | None = None
 
     @property
     def sigma(self) -> float:
-        """Scale of what is random."""
+        """Scale of the random part."""
         return self._sigma
 
     @sigma.setter
@@ -47,12 +47,12 @@ class BaseNoise:
         self._sigma = value
 
     def __call__(self, shape: tuple[int, ...] | torch.Size, device: str | torch.device = "cpu") -> torch.Tensor:
-        """Float32 noise of ``shape`` on ``device``."""
+        """Return float32 noise of ``shape`` on ``device``."""
         raise NotImplementedError
 
 
 class GaussianNoise(BaseNoise):
-    """Independent normal noise. ``mu`` and ``sigma`` may be assigned at any time and hold from the next call on.
+    """Independent normal noise. ``mu`` and ``sigma`` may be assigned at any time and apply from the next call on.
 
     Raises ``AssertionError`` for a negative ``sigma``.
     """
@@ -69,8 +69,9 @@ class OUNoise(BaseNoise):
     """Ornstein-Uhlenbeck noise (Lillicrap et al. 2016, arXiv:1509.02971), correlated in time.
 
     Each call moves the state by ``theta (mu - x) dt + sigma sqrt(dt) N(0, 1)`` and returns it. The state starts at
-    ``x0``, and starts again when the asked shape changes or at :meth:`reset`. ``reference_numerics=True`` returns the
-    movement instead of the state. Raises ``AssertionError`` for a negative ``sigma``.
+    ``x0``, and is reset when the shape changes or by :meth:`reset`. Higher ``theta`` pulls it back to ``mu`` faster.
+    ``reference_numerics=True`` returns the increment instead of the state. Raises ``AssertionError`` for a negative
+    ``sigma``.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class OUNoise(BaseNoise):
 
     @property
     def x0(self) -> float | torch.Tensor:
-        """Where the state starts; assigning it resets the state."""
+        """Initial state; assigning it resets the state."""
         return self._x0
 
     @x0.setter
@@ -102,7 +103,7 @@ class OUNoise(BaseNoise):
         self.reset()
 
     def reset(self) -> None:
-        """Start at ``x0`` with the next call."""
+        """Reset the state to ``x0`` at the next call."""
         self.state = None
 
     def __call__(self, shape: tuple[int, ...] | torch.Size, device: str | torch.device = "cpu") -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Rows that follow each other, in data sets and in segments of collected steps."""
+"""Successor rows, in data sets and in segments of collected steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def following_in_segments(num_rows: int, lengths: np.ndarray | None) -> np.ndarray:
-    """Return for each row the row of the step after it, int64 ``[N]``; -1 at the end of a segment.
+    """Return the successor of each row, int64 ``[N]``; -1 at the end of a segment.
 
     Args:
         lengths: lengths of the segments, int64 ``[S]``; ``None``: all rows are one.
@@ -22,21 +22,20 @@ def returns_along(
 ) -> np.ndarray:
     """Return the discounted return from each row on, float64 ``[N]``.
 
-    It is exact where the rows lead to the end of an episode. Where they are cut before, by a time limit or the end of
-    the data, the return behind the cut counts as ``floor``: with one that no return is below, the result is a lower
-    bound of the return.
+    It is exact for complete episodes. Where an episode is cut, by a time limit or the end of the data, the remaining
+    return counts as ``floor``; if ``floor`` is a lower bound of all returns, so is the result.
 
     Args:
         reward, done: ``[N]``; ``done`` is True where an episode ended, but not at a time limit.
-        following: the row of the step after each, int64 ``[N]``, which lies behind it; -1: none.
-        gamma: discount of a step.
-        floor: the return behind a cut.
+        following: Successor of each row, int64 ``[N]``, at a later position; -1 for none.
+        gamma: Discount factor per step, typically 0.95 to 0.999.
+        floor: Return assumed after a cut.
     """
     goes_on = (following >= 0) & ~done
     total = reward.astype(np.float64) + np.where(goes_on | done, 0.0, gamma * floor)
     ahead, discount = np.where(goes_on, following, -1), np.full(len(total), gamma)
     rows = np.flatnonzero(goes_on)
-    # Each turn doubles the number of steps that a row has summed up.
+    # Each iteration doubles the number of summed steps.
     while len(rows):
         then = ahead[rows]
         added = discount[rows] * total[then]

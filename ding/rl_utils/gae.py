@@ -10,9 +10,9 @@ gae_data = namedtuple("gae_data", "value next_value reward done traj_flag")
 
 
 def backward_sums(delta: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """``A_t = delta_t + factor_t A_{t+1}`` along dim 0 of ``[T, ...]``.
+    """Compute ``A_t = delta_t + factor_t A_{t+1}`` along dim 0 of ``[T, ...]``.
 
-    On the CPU numpy does it, where a torch call costs far more.
+    Uses numpy on the CPU, where torch calls cost far more.
     """
     steps = delta.shape[0]
     needs_grad = delta.requires_grad or factor.requires_grad
@@ -33,7 +33,7 @@ def gae(data: Data, gamma: float = 0.99, lambda_: float = 0.97) -> torch.Tensor:
 
     ``data``: ``gae_data``; value and next_value float ``[T, ...]``, reward, done and traj_flag of the same shape or one
     dimension less (several agents share them). ``done`` (``None``: never) cuts the bootstrap value, ``traj_flag``
-    (``None``: as done) ends a segment: nothing is carried over it. The input is not modified.
+    (``None``: as done) ends a segment, across which nothing is accumulated. The input is not modified.
     """
     value, next_value, reward, done, traj_flag = data
     if done is None:

@@ -32,11 +32,11 @@ def grpo_policy_error(
             tokens) int64 ``[B, S]``, adv ``[B]``, weight ``[B, S]`` (0 for prompt and padding) or None. Only the new
             policy gets a gradient.
         log_prob_fn: a function of :mod:`ding.rl_utils.log_prob_utils`.
-        beta: weight of the KL divergence, usually 0 to 0.1.
-        reference_numerics: count tokens of weight 0 in ``grpo_info``, as DI-engine does.
+        beta: Weight of the KL divergence, typically 0 to 0.1; higher values keep the policy closer to the reference.
+        reference_numerics: Whether to count tokens of weight 0 in ``grpo_info``, as DI-engine does.
 
     Raises:
-        ValueError: shapes do not fit.
+        ValueError: Shapes do not match.
     """
     new, old, reference, action, adv, weight = data
     loss, *info = token_surrogate_loss(

@@ -33,7 +33,7 @@ def happo_policy_error(
     return happo_policy_loss(found.policy_loss, found.entropy_loss), info
 
 
-#: The outputs say which kind of policy it is.
+#: The outputs determine the kind of policy.
 happo_policy_error_continuous = happo_policy_error
 
 
@@ -56,7 +56,7 @@ def happo_error(
 def happo_error_continuous(
     data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True, dual_clip: float | None = None
 ) -> tuple[happo_loss, happo_info]:
-    """:func:`happo_error` for mappings with mu and sigma ``[B, D]`` in the place of the logits.
+    """:func:`happo_error` for mappings with mu and sigma ``[B, D]`` instead of logits.
 
     Entropy and KL are means over the action dimensions here, not sums: weights of DI-engine are tuned to that.
     """

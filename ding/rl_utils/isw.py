@@ -20,9 +20,9 @@ def compute_importance_weights(
 
     Args:
         target_output: logits ``[T, B, N]``, or a mapping with mu and sigma ``[T, B, D]`` for ``'continuous'``.
-        behaviour_output: the same of the policy that acted.
+        behaviour_output: Output of the policy that acted, in the same form.
         action: int64 ``[T, B]``, or float ``[T, B, D]``.
-        requires_grad: keep the graph; otherwise the weights are constants.
+        requires_grad: Whether to keep the graph; otherwise the weights are constants.
 
     Raises ``AssertionError`` for another ``action_space_type``.
     """

@@ -13,22 +13,22 @@ import torch.nn.functional as F
 __all__ = ["LogProbFunction", "efficient_method", "less_efficient_method", "naive_method"]
 
 LogProbFunction = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-#: The older name of DI-engine.
+#: Older name in DI-engine.
 LogitsProcessor = LogProbFunction
 
-# Logits that a step of efficient_method takes, unless one sequence has more: 16 MiB of float32.
+# Number of logits per step of efficient_method, unless one sequence has more: 16 MiB of float32.
 _CHUNK_SIZE = 1 << 22
 
 
 def naive_method(logits: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """Return log-probabilities by a log-softmax over all logits, which needs their memory once more."""
+    """Return log-probabilities by a log-softmax over all logits, which doubles their memory."""
     return _gathered(F.log_softmax(logits, dim=-1), index)
 
 
 def efficient_method(logits: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """Return log-probabilities a few sequences at a time; float32 and float64 keep no second tensor of all logits.
 
-    Other dtypes take the log-softmax, because the difference of two rounded numbers is too coarse there.
+    Other dtypes use the log-softmax, because the difference of two rounded numbers is too inaccurate.
     """
     exact = logits.dtype in (torch.float32, torch.float64)
     parts = [

@@ -1,8 +1,8 @@
 """Normalisation of observations and rewards as learned state of a run: one set of statistics for all its envs.
 
 In a run of several processes each collector counts what its own envs returned (its *contribution*, a state that only
-grows), and the learner merges the newest contribution of each: a message may be lost, come twice or come late. The
-merged statistics travel back with the weights; a collector replaces its own part of them by what it has counted since.
+grows), and the learner merges the newest contribution of each: messages may be lost, duplicated or delayed. The merged
+statistics are sent back with the weights; a collector replaces its own part by its current counts.
 """
 
 import logging
@@ -18,10 +18,10 @@ from ding.utils.running_mean_std import RunningMeanStd
 
 logger = logging.getLogger(__name__)
 
-# Steps over all envs before rewards are scaled: the deviation of a few returns says nothing.
+# Env steps before rewards are scaled: the deviation of a few returns is meaningless.
 REWARD_WARM_UP_STEPS = 30
 _EPSILON = 1e-4
-# The contribution of what was counted before, as of a run that was resumed.
+# Contribution counted earlier, such as in a run that was resumed.
 _BEFORE = "before"
 
 Contribution = Mapping[str, Any]
@@ -29,14 +29,13 @@ Contribution = Mapping[str, Any]
 
 
 class Norms(NamedTuple):
-    """What the wrappers of an env normalise.
+    """Settings of the normalising env wrappers.
 
     Attributes:
-        obs_shape: Shape of one observation, or of one frame of a stack of them; ``None`` where observations are not
-            normalised.
+        obs_shape: Shape of one observation, or of one frame of a stack; ``None`` if observations are not normalised.
         clip_range: Bounds of a normalised observation.
-        reward_discount: Discount factor of the return whose deviation rewards are divided by; ``None`` where rewards
-            are not normalised.
+        reward_discount: Discount factor of the return whose deviation divides rewards; ``None`` if rewards are not
+            normalised.
     """
 
     obs_shape: tuple[int, ...] | None
@@ -45,7 +44,7 @@ class Norms(NamedTuple):
 
 
 class ObsConstants(NamedTuple):
-    """How observations are normalised now: ``clip((obs - mean) / std, low, high)``; float64 ``[*obs_shape]``."""
+    """Current constants of the normalisation ``clip((obs - mean) / std, low, high)``; float64 ``[*obs_shape]``."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -54,10 +53,10 @@ class ObsConstants(NamedTuple):
 
 
 class Counted:
-    """What the envs of a collector process returned in all its tasks: its contribution to the run.
+    """Observations and returns counted by a collector process over all its tasks: its contribution to the run.
 
     Args:
-        name: Its name in the run; a new one by default.
+        name: Name in the run; a new one by default.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -67,7 +66,7 @@ class Counted:
         self.norms: Norms | None = None
 
     def contribution(self) -> dict[str, Contribution]:
-        """Return ``{name: contribution}``, for JSON; empty while there is nothing. From any thread."""
+        """Return ``{name: contribution}`` for JSON; empty without data. Thread-safe."""
         own = {key: _plain(part) for key, part in list(self.parts.items())}
         if "obs" in own and self.norms is not None:
             own["obs"] |= _bounds(self.norms)
@@ -99,15 +98,15 @@ class Normalization:
         self._lacking = False
 
     def activate(self, norms: Norms) -> None:
-        """Begin to normalise what ``norms`` names; statistics that there are stay.
+        """Start normalising as set in ``norms``; existing statistics are kept.
 
         Raises:
-            ValueError: the statistics are those of observations of another shape.
+            ValueError: The statistics belong to observations of another shape.
         """
         if "obs" in self._parts and norms.obs_shape is not None:
             _check_shape(self._parts["obs"].moments()[0].shape, norms.obs_shape)
         if self.norms is not None:
-            # An evaluator env may be without the wrapper of rewards, or come first.
+            # An evaluator env may lack the reward wrapper, or come first.
             norms = Norms(
                 self.norms.obs_shape if norms.obs_shape is None else norms.obs_shape,
                 norms.clip_range if self.norms.obs_shape is None else self.norms.clip_range,
@@ -121,21 +120,21 @@ class Normalization:
         self._warn_if_lacking()
 
     def fix_obs(self, mean: np.ndarray, std: np.ndarray, count: int) -> None:
-        """Normalise observations by these constants from now on, unclipped: those of a data set of ``count`` rows."""
+        """Normalise observations by these constants of a data set of ``count`` rows from now on, without clipping."""
         self.learns = False
         self.norms = Norms(np.shape(mean), (-np.inf, np.inf))
         part = self._parts["obs"] = RunningMeanStd(_EPSILON, np.shape(mean))
         var = np.square(np.asarray(std, np.float64) - _EPSILON)
         part.load_state_dict({"count": count, "mean": np.asarray(mean), "var": var})
 
-    # what env managers call
+    # called by env managers
 
     def update_obs(self, obs: np.ndarray) -> None:
-        """Take in observations ``[N, *obs_shape]``."""
+        """Update the statistics with observations ``[N, *obs_shape]``."""
         self._update("obs", obs)
 
     def update_returns(self, returns: np.ndarray) -> None:
-        """Take in the discounted returns ``[N]`` of the newest steps of N envs."""
+        """Update the statistics with the discounted returns ``[N]`` of the latest steps of N envs."""
         self._update("returns", returns)
 
     def _update(self, key: str, values: np.ndarray) -> None:
@@ -147,7 +146,7 @@ class Normalization:
             if key not in self._own.parts:
                 self._own.norms, self._own.parts[key] = self.norms, RunningMeanStd(0.0, values.shape[1:])
             self._own.parts[key].update(values)
-        elif self._sources:  # those of a run of several processes that goes on in this one
+        elif self._sources:  # a run of several processes resumed in this one
             self._sources = {}
 
     def normalized_obs(self, obs: np.ndarray) -> np.ndarray:
@@ -162,17 +161,17 @@ class Normalization:
         return values
 
     def scaled_reward(self, reward: np.ndarray) -> np.ndarray:
-        """Return rewards ``[N, 1]`` divided by the deviation of the returns, float32; the first ones as they are."""
+        """Return rewards ``[N, 1]`` divided by the deviation of the returns, float32; the first ones are unchanged."""
         part = self._parts.get("returns")
         if part is None or part.count <= REWARD_WARM_UP_STEPS:
             return reward
         values: np.ndarray = (reward / (np.sqrt(part.moments()[1]) + _EPSILON)).astype(np.float32)
         return values
 
-    # what others read
+    # read by others
 
     def obs_constants(self) -> ObsConstants | None:
-        """Return how observations are normalised now; ``None`` where they are not."""
+        """Return the current constants of observations; ``None`` if they are not normalised."""
         part = self._parts.get("obs")
         if part is None:
             return None
@@ -182,7 +181,7 @@ class Normalization:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Leave the statistics as they are while the block lasts, also where a collector plays."""
+        """Freeze the statistics within the block, even for collectors."""
         before, self.learns = self.learns, False
         try:
             yield
@@ -192,15 +191,15 @@ class Normalization:
     # several processes
 
     def count_into(self, counted: Counted) -> None:
-        """Also count what is taken in from now on as part of the contribution of this process."""
+        """Also count new data as part of the contribution of this process."""
         self._keep_before()
         self._own = counted
 
     def merge(self, contributions: Mapping[str, Contribution]) -> None:
-        """Take in the contributions of collectors; of each the newest counts, in whatever order they come.
+        """Merge contributions of collectors, in any order; the newest of each counts.
 
         Raises:
-            ValueError: they are those of observations of another shape.
+            ValueError: They belong to observations of another shape.
         """
         if self._own is None:
             self._keep_before()
@@ -210,13 +209,13 @@ class Normalization:
         self._merge_sources()
 
     def _keep_before(self) -> None:
-        """Make a source of what was counted before there were several."""
+        """Keep earlier counts as a separate source."""
         if not self._sources:
             before = {key: _plain(part) for key, part in self._parts.items() if part.count > _EPSILON}
             self._sources = {_BEFORE: before} if before else {}
 
     def _merge_sources(self) -> None:
-        """Make the statistics those of all sources, and of what this process counted."""
+        """Set the statistics to the sum of all sources and the counts of this process."""
         shape = None if self.norms is None else self.norms.obs_shape
         parts: dict[str, RunningMeanStd] = {}
         own = self._own
@@ -231,15 +230,15 @@ class Normalization:
                     _into(parts, key, _loaded(state))
         for key, part in ({} if own is None else own.parts).items():
             _into(parts, key, part)
-        # In one go: another thread may be reading.
+        # Assigned at once: another thread may be reading.
         self._parts = {**self._parts, **parts}
 
     # state
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the statistics, fit for a checkpoint; empty while there are none.
+        """Return the statistics, suitable for a checkpoint; empty if there are none.
 
-        In a run of several processes ``sources`` holds those of each collector.
+        In a run of several processes, ``sources`` holds those of each collector.
         """
         state: dict[str, Any] = {key: part.state_dict() for key, part in self._parts.items()}
         if "obs" in state and self.norms is not None:
@@ -250,7 +249,7 @@ class Normalization:
         """Restore what :meth:`state_dict` returned.
 
         Raises:
-            ValueError: the statistics are those of observations of another shape.
+            ValueError: The statistics belong to observations of another shape.
         """
         if "obs" in state:
             found = tuple(np.shape(state["obs"]["mean"]))
@@ -273,7 +272,7 @@ class Normalization:
         self._lacking = False
 
     def note_state_without(self) -> None:
-        """Note that weights were loaded without statistics; warns where an env needs them and there are none yet."""
+        """Warn if weights were loaded without statistics although an env needs them."""
         self._lacking = True
         if self.norms is not None:
             self._warn_if_lacking()
@@ -287,17 +286,17 @@ class Normalization:
             )
 
 
-# Those of the policy of a model, for what knows only the model.
+# Statistics by model, for code that has only the model.
 _BY_MODEL: "weakref.WeakKeyDictionary[Any, Normalization]" = weakref.WeakKeyDictionary()
 
 
 def attach_statistics(model: object, statistics: Normalization) -> None:
-    """Make ``statistics`` those of a model, as long as that lives."""
+    """Attach ``statistics`` to a model for its lifetime."""
     _BY_MODEL[model] = statistics
 
 
 def statistics_of_model(model: object) -> Normalization | None:
-    """Return the statistics of the policy whose model this is; ``None`` for a model of no policy."""
+    """Return the statistics of the policy that owns this model; ``None`` if there is none."""
     return _BY_MODEL.get(model)
 
 

@@ -25,11 +25,11 @@ class Categorical:
         self.log_p = F.log_softmax(logit, dim=-1)
 
     def log_prob(self, action: torch.Tensor) -> torch.Tensor:
-        """Log-probability ``[*S]`` of the actions, int64 ``[*S]``."""
+        """Return the log-probability ``[*S]`` of the actions, int64 ``[*S]``."""
         return self.log_p.gather(-1, action.long().unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> torch.Tensor:
-        """Entropy ``[*S]`` in nats; a class of probability 0 adds 0."""
+        """Return the entropy ``[*S]`` in nats; a class of probability 0 adds 0."""
         finite = self.log_p.clamp_min(torch.finfo(self.log_p.dtype).min)
         return -(finite.exp() * finite).sum(-1)
 
@@ -64,8 +64,8 @@ Policy = Categorical | DiagonalNormal
 
 
 def policy_of(output: PolicyOutput) -> Policy:
-    """Return the policy with logits, or of independent normals with mu and sigma; these get back an action dimension of
-    size 1, which a collector does not store.
+    """Return the policy with logits, or of independent normals with mu and sigma; an omitted action dimension of size 1
+    is restored.
     """
     if isinstance(output, torch.Tensor):
         return Categorical(output)
@@ -75,7 +75,7 @@ def policy_of(output: PolicyOutput) -> Policy:
 
 
 def weighted(value: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """``value`` times ``weight``; ``None`` counts as ones."""
+    """Return ``value`` times ``weight``; ``None`` counts as ones."""
     return value if weight is None else value * weight
 
 
@@ -87,7 +87,7 @@ def policy_parts(output: Any, action: Any, action_mask: Any = None) -> list[tupl
 
     Args:
         output: logits, mu and sigma, a list of logits, or ``{'action_type', 'action_args'}`` of a hybrid.
-        action: of the same form.
+        action: Actions of the same form.
         action_mask: ``[B, N]`` (or a list of such), 0 where a discrete action is forbidden: its logit becomes minus
             infinity.
     """

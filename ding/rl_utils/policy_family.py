@@ -1,21 +1,19 @@
-"""The family of policies of NGU (Badia et al. 2020, arXiv:2002.06038), from the one that explores least to the boldest.
+"""The policy family of NGU (Badia et al. 2020, arXiv:2002.06038), from the least to the most exploratory.
 
-Each of its ``count`` members acts in an env of its own, and weighs what is new against the rewards of the env in its
-own way. A family of one explores like the boldest member of a larger one.
+Each of its ``count`` members acts in its own env, with its own weight of novelty against the env's rewards. A family of
+one explores like the most exploratory member of a larger one.
 """
 
 import math
 
 
 def family_eps(count: int) -> list[float]:
-    """Return the chance of a random action in each env: ``0.4^(1 + 8 i / (count - 1))``."""
+    """Return the probability of a random action in each env: ``0.4^(1 + 8 i / (count - 1))``."""
     return [0.4 ** (1 + 8 * _share(i, count)) for i in range(count)]
 
 
 def family_gammas(count: int) -> list[float]:
-    """Return the discount of each member, from 0.997 to 0.99 in steps that are even on the scale of ``log(1 -
-    gamma)``.
-    """
+    """Return the discount of each member, from 0.997 to 0.99, evenly spaced in ``log(1 - gamma)``."""
     low, high = math.log(1 - 0.997), math.log(1 - 0.99)
     return [1 - math.exp(low + (high - low) * _share(i, count)) for i in range(count)]
 

@@ -11,7 +11,7 @@ ppg_joint_loss = namedtuple("ppg_joint_loss", "auxiliary_loss behavioral_cloning
 
 
 def ppg_joint_error(data: Data, clip_ratio: float = 0.2, use_value_clip: bool = True) -> ppg_joint_loss:
-    """Value loss of the policy network and the divergence that keeps its policy where it was, each 0-d.
+    """Return the value loss of the policy network and the divergence from its old policy, each 0-d.
 
     ``data``: ``ppg_data``; logits ``[B, N]`` (or mu and sigma ``[B, D]``), action, the rest ``[B]``, weight or
     ``None``. The auxiliary loss is that of :func:`ding.rl_utils.ppo.ppo_value_error`; behavioural cloning is the mean

@@ -61,7 +61,8 @@ def ppo_policy_error(
 
     ``data``: ``ppo_policy_data``; logits ``[B, N]``, action int64 ``[B]``, adv and weight ``[B]``. With more than one
     action per sample (logits ``[B, M, N]``, action ``[B, M]``) ratio and entropy are averaged over them. ``dual_clip``
-    bounds the loss of very bad samples. Raises ``AssertionError`` unless ``dual_clip`` is ``None`` or above 1.
+    bounds the loss of samples with negative advantage, typically 3 to 5; ``None`` disables it. Raises
+    ``AssertionError`` unless ``dual_clip`` is ``None`` or above 1.
     """
     return _policy_error(data, clip_ratio, dual_clip, kl_type, entropy_bonus)
 
@@ -107,5 +108,5 @@ def ppo_error(
     return ppo_loss(policy.policy_loss, value, policy.entropy_loss, policy.kl_div), info
 
 
-#: The outputs say which kind of policy it is.
+#: The outputs determine the kind of policy.
 ppo_error_continuous = ppo_error

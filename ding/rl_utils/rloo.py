@@ -30,10 +30,10 @@ def rloo_policy_error(
             policy ``[K N, S, V]``, action (the tokens) int64 ``[K N, S]``, weight ``[K N, S]`` (0 for prompt and
             padding) or None. Only the new policy gets a gradient.
         log_prob_fn: a function of :mod:`ding.rl_utils.log_prob_utils`.
-        reference_numerics: count tokens of weight 0 in ``rloo_info``, as DI-engine does.
+        reference_numerics: Whether to count tokens of weight 0 in ``rloo_info``, as DI-engine does.
 
     Raises:
-        ValueError: shapes do not fit, or there is one sequence per prompt, which leaves no other for the baseline.
+        ValueError: Shapes do not match, or there is only one sequence per prompt, so the baseline is undefined.
     """
     new, old, action, reward, weight = data
     if reward.ndim != 2 or reward.shape[0] < 2 or reward.numel() != action.shape[0]:

@@ -1,4 +1,4 @@
-"""Callables that turn a policy's output into an action.
+"""Samplers that convert a policy's output to an action.
 
 A distribution's parameters are a mapping (or an object with attributes) with ``mu`` and ``sigma``; a hybrid output has
 ``action_type`` (logits) and ``action_args`` (parameters of a distribution).
@@ -21,14 +21,14 @@ def _reparameterized(output: object) -> torch.Tensor:
 
 
 class ArgmaxSampler:
-    """Logits ``[*S, N]`` to the most likely class, int64 ``[*S]``."""
+    """Map logits ``[*S, N]`` to the most likely class, int64 ``[*S]``."""
 
     def __call__(self, logit: torch.Tensor) -> torch.Tensor:
         return logit.argmax(dim=-1)
 
 
 class MultinomialSampler:
-    """Logits ``[*S, N]`` to a sampled class, int64 ``[*S]``."""
+    """Map logits ``[*S, N]`` to a sampled class, int64 ``[*S]``."""
 
     def __call__(self, logit: torch.Tensor) -> torch.Tensor:
         output: torch.Tensor = Categorical(logits=logit).sample()
@@ -36,7 +36,7 @@ class MultinomialSampler:
 
 
 class MuSampler:
-    """The mean of a distribution, ``[*S, D]``."""
+    """Return the mean of a distribution, ``[*S, D]``."""
 
     def __call__(self, logit: object) -> torch.Tensor:
         output: torch.Tensor = _part(logit, "mu")
@@ -44,14 +44,14 @@ class MuSampler:
 
 
 class ReparameterizationSampler:
-    """A normal sample ``[*S, D]`` with gradients to ``mu`` and ``sigma``."""
+    """Return a normal sample ``[*S, D]`` with gradients to ``mu`` and ``sigma``."""
 
     def __call__(self, logit: object) -> torch.Tensor:
         return _reparameterized(logit)
 
 
 class HybridStochasticSampler:
-    """``action_type`` sampled from its logits, ``action_args`` from their normal distribution."""
+    """Sample ``action_type`` from its logits and ``action_args`` from their normal distribution."""
 
     def __call__(self, logit: object) -> EasyDict:
         return EasyDict(
@@ -61,7 +61,7 @@ class HybridStochasticSampler:
 
 
 class HybridDeterminsticSampler:
-    """The most likely ``action_type`` and the mean of ``action_args`` (the class name is the public spelling)."""
+    """Return the most likely ``action_type`` and the mean of ``action_args`` (the misspelt class name is public)."""
 
     def __call__(self, logit: object) -> EasyDict:
         return EasyDict(

@@ -8,25 +8,25 @@ import torch.nn.functional as F
 _LOG_2 = math.log(2.0)
 _HALF = (torch.bfloat16, torch.float16)
 _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
-# What DI-engine adds to ``1 - tanh(u)^2``.
+# Constant that DI-engine adds to ``1 - tanh(u)^2``.
 _REFERENCE_EPSILON = 1e-6
 
 
 def squashed_sample(
     mu: torch.Tensor, sigma: torch.Tensor, reference_numerics: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``tanh(mu + sigma z)`` with a standard normal ``z``, and the logarithm of its density; both with gradients.
+    """Return ``tanh(mu + sigma z)`` with a standard normal ``z``, and its log-density, both with gradients.
 
-    The density is exact also where ``tanh`` has reached 1 in float32. Half-precision inputs are computed in float32.
+    The density is exact even where ``tanh`` rounds to 1 in float32. Half-precision inputs are computed in float32.
 
     Args:
         mu, sigma: float ``[..., N]``.
-        reference_numerics: ``log(1 - tanh(u)^2 + 1e-6)`` in the place of the exact term.
+        reference_numerics: Whether to use ``log(1 - tanh(u)^2 + 1e-6)`` instead of the exact term.
 
     Returns:
         Actions ``[..., N]`` and log densities ``[...]``.
     """
-    if mu.dtype in _HALF or sigma.dtype in _HALF:  # A density of 8 bits says little, and the noise would be another.
+    if mu.dtype in _HALF or sigma.dtype in _HALF:  # 8 bits are too few for a density, and would change the noise.
         mu, sigma = mu.float(), sigma.float()
     noise = torch.randn(mu.shape, dtype=mu.dtype, device=mu.device)
     raw = mu + sigma * noise

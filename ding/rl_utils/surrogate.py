@@ -1,4 +1,4 @@
-"""The clipped surrogate objective and the clipped value loss that the PPO family shares."""
+"""The clipped surrogate objective and the clipped value loss of the PPO family."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,9 +10,9 @@ from ding.utils.names import did_you_mean
 
 
 class Surrogate(NamedTuple):
-    """What :func:`surrogate_loss` returns: three 0-d losses and two 0-d statistics.
+    """Result of :func:`surrogate_loss`: three 0-d losses and two 0-d statistics.
 
-    Nothing is read as a number, so that it waits for no device and can be compiled.
+    All are tensors, so the computation does not synchronise with a device and can be compiled.
     """
 
     policy_loss: torch.Tensor
@@ -47,9 +47,9 @@ def surrogate_loss(
     Args:
         new, old, pretrained: outputs of the policies: the one that learns, the one that collected, and one to stay near
             to (None for none).
-        action: as it was taken.
+        action: Actions taken.
         adv, weight, factor: ``[B]``; the factor scales the minimum, but not the bound.
-        dual_clip_both_signs: bound the objective of positive advantages of continuous actions, too.
+        dual_clip_both_signs: Whether to also bound the objective of positive advantages of continuous actions.
         action_mask: 0 where a discrete action is forbidden.
 
     Raises:
@@ -109,7 +109,7 @@ def clipped_value_loss(
     clip_ratio: float,
     use_value_clip: bool,
 ) -> torch.Tensor:
-    """``0.5 mean(w (R - v)^2)``; with clipping the larger of it and that of ``v_old + clip(v - v_old)``."""
+    """Return ``0.5 mean(w (R - v)^2)``; with clipping, the larger of it and that of ``v_old + clip(v - v_old)``."""
     error = (return_ - value_new).square()
     if use_value_clip:
         clipped = value_old + (value_new - value_old).clamp(-clip_ratio, clip_ratio)

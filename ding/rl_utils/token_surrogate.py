@@ -1,4 +1,4 @@
-"""The clipped surrogate objective over the tokens of sequences, which GRPO and RLOO share."""
+"""The clipped surrogate objective over tokens of sequences, shared by GRPO and RLOO."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from ding.rl_utils.log_prob_utils import LogProbFunction
 
 
 class TokenSurrogate(NamedTuple):
-    """What :func:`token_surrogate_loss` returns: a 0-d loss and two 0-d statistics over the tokens with a weight."""
+    """Result of :func:`token_surrogate_loss`: a 0-d loss and two 0-d statistics over the tokens with a weight."""
 
     loss: torch.Tensor
     approx_kl: torch.Tensor
@@ -39,10 +39,10 @@ def token_surrogate_loss(
         action: the tokens, int64 ``[B, S]``.
         adv: advantage of each sequence, ``[B]``.
         weight: ``[B, S]``, 0 for tokens that are not learned; a sequence without any adds 0. None counts as ones.
-        all_tokens: count tokens of weight 0 in the statistics, too.
+        all_tokens: Whether to count tokens of weight 0 in the statistics.
 
     Raises:
-        ValueError: ``adv`` or ``weight`` has another shape, which would broadcast to a wrong loss.
+        ValueError: ``adv`` or ``weight`` has a wrong shape, which would broadcast silently.
     """
     for name, value, shape in (("adv", adv, action.shape[:1]), ("weight", weight, action.shape)):
         if value is not None and value.shape != shape:
@@ -52,7 +52,7 @@ def token_surrogate_loss(
     weight = torch.ones_like(adv).unsqueeze(1).expand(action.shape) if weight is None else weight
     unused = torch.zeros_like(action, dtype=torch.bool) if all_tokens else weight == 0
 
-    # What padding has for logits must reach neither loss nor gradient, and 0 times infinity is NaN.
+    # Logits of padding must affect neither loss nor gradient, and 0 times infinity is NaN.
     logp = log_prob_fn(new, action).masked_fill(unused, 0)
     with torch.no_grad():
         logp_old = log_prob_fn(old, action).masked_fill(unused, 0)
@@ -72,6 +72,6 @@ def token_surrogate_loss(
 
 
 def _mean(value: torch.Tensor, weight: torch.Tensor, dim: int | None) -> torch.Tensor:
-    """Weighted mean over ``dim`` (None: all); 0 where all weights are."""
+    """Return the weighted mean over ``dim`` (None: all); 0 if all weights are 0."""
     total = weight.sum(dim)
     return (value * weight).sum(dim) / torch.where(total == 0, 1, total)

@@ -1,4 +1,4 @@
-"""Natural gradient steps within a bound of the divergence, as TRPO makes them."""
+"""Natural gradient steps within a bound of the KL divergence, as in TRPO."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def compared_policies(old: Any, new: Any, action: Any, action_mask: Any = None) 
 
     Args:
         old, new: outputs of policies, see :func:`~ding.rl_utils.policy_dist.policy_parts`.
-        action: as it was taken.
+        action: Actions taken.
         action_mask: 0 where a discrete action is forbidden.
     """
     terms = []

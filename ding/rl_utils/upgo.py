@@ -8,14 +8,15 @@ from ding.utils.errors import InvalidArgumentError
 
 
 def upgo_returns(rewards: torch.Tensor, bootstrap_values: torch.Tensor) -> torch.Tensor:
-    """Returns ``[T, B]`` that follow the trajectory as long as it does better than the values ``[T + 1, B]`` expect."""
+    """Return upgoing returns ``[T, B]``: those of the trajectory while it exceeds the values ``[T + 1, B]``, else the
+    values."""
     better = rewards + bootstrap_values[1:] >= bootstrap_values[:-1]
     follow = torch.cat([better[1:], torch.ones_like(better[-1:])]).to(rewards.dtype)
     return multistep_forward_view(bootstrap_values[1:], rewards, 1.0, follow)
 
 
 def tb_cross_entropy(logit: torch.Tensor, label: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-    """Log-probability ``[T, B]`` of ``label`` ``[T, B]`` under ``logit`` ``[T, B, N]``.
+    """Return the log-probability ``[T, B]`` of ``label`` ``[T, B]`` under ``logit`` ``[T, B, N]``.
 
     Labels ``[T, B, M]`` under ``[T, B, M, N]`` are summed over M, those with ``mask`` ``[T, B, M]`` 0 left out. Raises
     ``InvalidArgumentError`` for other shapes and for a mask with 2-D labels.

@@ -68,5 +68,5 @@ def vtrace_error_discrete_action(
     )
 
 
-#: The outputs say which kind of policy it is.
+#: The outputs determine the kind of policy.
 vtrace_error_continuous_action = vtrace_error_discrete_action

@@ -1,4 +1,4 @@
-"""Gradients before a step: what the optimizers clip or ignore, and what scripts do with them by hand."""
+"""Gradient clipping and skipping, by optimizers or by hand."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ _EPS = 1e-6
 
 @dataclass(frozen=True)
 class Guard:
-    """One rule: its kind (``value``, ``norm``, ``momentum``, ``momentum_norm``) and its threshold.
+    """A gradient rule: its kind (``value``, ``norm``, ``momentum``, ``momentum_norm``) and its threshold.
 
-    ``limit`` is the threshold of ``value`` and ``norm``; ``coef`` times the root of the optimizer's second moment is
-    the threshold of the momentum kinds, which act from ``warmup_steps`` steps on: the moment is not settled before.
+    ``limit`` is the threshold of ``value`` and ``norm``. The momentum kinds use ``coef`` times the root of the
+    optimizer's second moment, from ``warmup_steps`` steps on, because the moment is unreliable before.
     """
 
     kind: str
@@ -83,7 +83,7 @@ def _settled(
 
 
 def limit_norm(grads: list[torch.Tensor], limit: float, norm_type: float = 2.0) -> torch.Tensor:
-    """Limit the ``norm_type``-norm of all entries together, in place; returns the norm before, a 0-d tensor."""
+    """Limit the ``norm_type``-norm of all entries together, in place; return the previous norm, a 0-d tensor."""
     norm = total_norm(grads, norm_type)
     scale = (limit / (norm + _EPS)).clamp(max=1.0)
     for grad in grads:
@@ -116,7 +116,7 @@ def clip_gradients(optimizer: torch.optim.Optimizer, guard: Guard, moment: str) 
 
 @torch.no_grad()
 def ignore_gradients(optimizer: torch.optim.Optimizer, guard: Guard, moment: str) -> bool:
-    """Zero all gradients in place when one exceeds the threshold. Returns whether that happened."""
+    """Zero all gradients in place if one exceeds the threshold. Returns whether that happened."""
     exceeded = _exceeds(optimizer, guard, moment)
     if exceeded:
         for grad in grads_of(optimizer.param_groups):
@@ -154,7 +154,7 @@ def calculate_grad_norm_without_bias_two_norm(model: nn.Module) -> float:
 
 
 def grad_ignore_norm(parameters: torch.Tensor | Iterable[Any], max_norm: float, norm_type: float = 2) -> float:
-    """Set all gradients to zero when their norm, which is returned, is above ``max_norm``."""
+    """Zero all gradients if their norm, which is returned, exceeds ``max_norm``."""
     grads = [parameter.grad for parameter in listed_parameters(parameters) if parameter.grad is not None]
     norm = float(total_norm(grads, norm_type))
     if norm > max_norm - 1e-6:
@@ -163,7 +163,7 @@ def grad_ignore_norm(parameters: torch.Tensor | Iterable[Any], max_norm: float, 
 
 
 def grad_ignore_value(parameters: torch.Tensor | Iterable[Any], clip_value: float) -> None:
-    """Set all gradients to zero when one entry is at least ``clip_value`` in size."""
+    """Zero all gradients if an entry has an absolute value of at least ``clip_value``."""
     grads = [parameter.grad for parameter in listed_parameters(parameters) if parameter.grad is not None]
     if any(float(grad.abs().max()) >= clip_value for grad in grads):
         _set_to_zero(grads)
@@ -181,15 +181,15 @@ def listed_parameters(params: torch.Tensor | Iterable[Any]) -> list[torch.Tensor
 
 
 class PCGrad:
-    """Projects the gradients of several losses where they contradict each other (Yu et al. 2020, Gradient Surgery).
+    """Project conflicting gradients of several losses (Yu et al. 2020, Gradient Surgery).
 
     Args:
-        optimizer: what updates the parameters.
+        optimizer: Optimizer of the parameters.
         reduction: ``'mean'`` or ``'sum'`` of the projected gradients, for parameters that all losses share; of the
             others the gradients are added.
 
     Raises:
-        ValueError: another ``reduction``.
+        ValueError: ``reduction`` is unknown.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, reduction: str = "mean") -> None:
@@ -211,7 +211,7 @@ class PCGrad:
         self._optimizer.step()
 
     def pc_backward(self, objectives: Sequence[torch.Tensor]) -> None:
-        """Set the gradients of the parameters to the projected ones of these losses, in place of ``backward``."""
+        """Set the gradients of the parameters to the projected ones of these losses; replaces ``backward``."""
         parameters = [parameter for group in self._optimizer.param_groups for parameter in group["params"]]
         found = [torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True) for loss in objectives]
         used = torch.stack([self._flat([g is not None for g in row], parameters) for row in found]).bool()
@@ -237,7 +237,7 @@ class PCGrad:
 
     @staticmethod
     def _project(index: int, values: Sequence[torch.Tensor]) -> torch.Tensor:
-        """One gradient without what points against the others, which are taken in random order."""
+        """Return one gradient without its components against the others, which are processed in random order."""
         own = values[index].clone()
         for other in torch.randperm(len(values)).tolist():
             dot = own @ values[other]

@@ -1,4 +1,4 @@
-"""Saving and loading the state of a training run, also when it is interrupted."""
+"""Save and load the state of a training run, even when interrupted."""
 
 import logging
 import signal
@@ -25,7 +25,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class CountVar:
-    """A number shared between the objects that hold it: ``val``, ``update(val)``, ``add(n)``."""
+    """A number shared between several objects: ``val``, ``update(val)``, ``add(n)``."""
 
     def __init__(self, init_val: int) -> None:
         self.val = init_val
@@ -63,7 +63,7 @@ def _fitting(loaded: dict[str, Any], own: Mapping[str, Any], masked: tuple[str, 
 
 
 class CheckpointHelper:
-    """Saves a model with what belongs to it into one file, and loads it again (tensors and plain containers only)."""
+    """Save a model and related state to one file, and load it (tensors and plain containers only)."""
 
     def save(
         self,
@@ -78,7 +78,7 @@ class CheckpointHelper:
         prefix_op: str | None = None,
         prefix: str | None = None,
     ) -> None:
-        """Write ``model`` and what else is given. ``prefix_op`` (``'add'`` / ``'remove'``) edits parameter names."""
+        """Write ``model`` and the other given parts. ``prefix_op`` (``'add'`` / ``'remove'``) edits parameter names."""
         state: dict[str, Any] = {"model": _edit_prefix(model.state_dict(), prefix_op, prefix)}
         if optimizer is not None:
             state["optimizer"] = optimizer.state_dict()
@@ -109,7 +109,8 @@ class CheckpointHelper:
         logger_prefix: str = "",
         state_dict_mask: tuple[str, ...] | list[str] = (),
     ) -> None:
-        """Read the wanted parts into the given objects, in place; what the file lacks is logged and stays as it is.
+        """Load the requested parts into the given objects, in place; parts missing from the file are logged and
+        unchanged.
 
         ``strict=False`` loads the parameters that both have with one shape. So does a ``state_dict_mask``, and those
         whose name starts with one of its entries stay as they are. ``lr_schduler`` (the public spelling) gets the
@@ -117,7 +118,7 @@ class CheckpointHelper:
 
         Raises:
             RuntimeError: ``strict``, no mask, and the parameters of the file and the model differ.
-            FileRefusedError: the file is damaged.
+            FileRefusedError: The file is damaged.
         """
         state = read_checkpoint(load_path)
         loaded = _edit_prefix(state["model"], prefix_op, prefix)
@@ -154,7 +155,7 @@ def build_checkpoint_helper(cfg: Any = None) -> CheckpointHelper:
 
 @contextmanager
 def _signals_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Install ``handler`` for the time of the block. Only the main thread may; elsewhere nothing is changed."""
+    """Install ``handler`` during the block. Has no effect outside the main thread."""
     previous: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for name in _SIGNALS:
@@ -178,11 +179,11 @@ def auto_checkpoint(func: _Method | None = None, *, reraise: bool = False) -> ob
     """Decorate a method of an object with ``save_checkpoint(ckpt_name)`` so that it saves before it is interrupted.
 
     SIGINT, SIGTERM, SIGQUIT and SIGUSR1 save ``ckpt_interrupt.pth.tar`` and exit; an exception saves
-    ``ckpt_exception.pth.tar`` and its traceback is logged. The former signal handlers come back at the end.
+    ``ckpt_exception.pth.tar`` and its traceback is logged. The previous signal handlers are restored at the end.
 
     Arguments:
-        reraise: with False, as in DI-engine, the method returns None after an exception and a signal exits with 1;
-            with True the exception is raised again and a signal exits with 128 plus its number.
+        reraise: If False, as in DI-engine, the method returns None after an exception and a signal exits with 1; if
+            True, the exception is raised again and a signal exits with 128 plus its number.
     """
     if func is None:
         return partial(auto_checkpoint, reraise=reraise)

@@ -1,4 +1,4 @@
-"""Tensor, array and container conversions used all over the library.
+"""Conversions of tensors, arrays and containers.
 
 Containers are mappings, which become dicts, and lists and tuples, which keep their type; named tuples stay such. What a
 function does not take raises a ``TypeError`` that names the type.
@@ -22,13 +22,13 @@ from ding.utils.nested import Tree, is_ignored_key, is_namedtuple, map_leaves, m
 from ding.utils.rows import get_shape0 as get_shape0
 
 TreeT = TypeVar("TreeT")
-"""A leaf, or nested containers of leaves, which a function returns in the same form."""
+"""A leaf, or nested containers of leaves; functions return the same form."""
 
 _NUMBERS = (bool, int, float, np.number, np.bool_)
 _ARRAYS = (torch.Tensor, np.ndarray, np.generic)
 
 FIELD_DTYPES = {torch.float64: torch.float32}
-"""What other dtypes become that networks do not take: in a sample, and in its observations, whose bytes are pixels."""
+"""Conversions of dtypes that networks do not accept: in a sample, and in its observations, whose bytes are pixels."""
 OBSERVATION_DTYPES = {**FIELD_DTYPES, torch.uint8: torch.float32}
 
 
@@ -39,9 +39,9 @@ def _map(
     item: object,
     keep: Callable[[Any], bool] = ().__contains__,
 ) -> Tree:
-    """``leaf`` of every leaf of nested containers, but for the entries of dicts whose keys ``keep`` accepts.
+    """Apply ``leaf`` to every leaf of nested containers, except dict entries whose keys ``keep`` accepts.
 
-    ``leaf`` returns ``NotImplemented`` for what it does not take. It is called for containers too.
+    ``leaf`` returns ``NotImplemented`` for unsupported values. It is also called for containers.
     """
     result = leaf(item)
     if result is not NotImplemented:
@@ -73,7 +73,7 @@ def to_device(item: TreeT, device: str | torch.device, ignore_keys: Sequence[str
     """Move every tensor inside ``item`` to ``device``.
 
     Modules are moved in place, distributions are rebuilt on the device; arrays, numbers, strings and ``None`` pass
-    through. Dict entries named in ``ignore_keys`` stay as they are.
+    through. Dict entries named in ``ignore_keys`` are unchanged.
     """
 
     def move(leaf: object) -> object:
@@ -112,7 +112,7 @@ def to_tensor(
     ignore_keys: Sequence[str] = (),
     transform_scalar: bool = True,
 ) -> Tree:
-    """Turn arrays, numbers and lists of numbers into tensors, recursively.
+    """Convert arrays, numbers and lists of numbers to tensors, recursively.
 
     A float64 array becomes float32 unless ``dtype`` says otherwise; any other array shares its memory with the tensor.
     ``bool``, ``str`` and ``None`` are left alone; a scalar becomes a 0-d tensor unless ``transform_scalar=False``; a
@@ -161,11 +161,11 @@ def network_tensor(
 
 
 def network_input(obs: object, device: str | torch.device = "cpu") -> Tree:
-    """Return an observation, or nested containers of observations, as a network takes them.
+    """Convert an observation, or nested containers of observations, to the input of a network.
 
-    Arrays, tensors and numbers become tensors by the rule of :func:`network_tensor`, a list or tuple that starts with
-    a number becomes one tensor. ``bool``, ``str``, ``None`` and the values of dict keys that begin with
-    ``collate_ignore`` stay as they are. Raises ``TypeError`` for other types.
+    Arrays, tensors and numbers become tensors by the rule of :func:`network_tensor`, a list or tuple that starts with a
+    number becomes one tensor. ``bool``, ``str``, ``None`` and the values of dict keys that begin with
+    ``collate_ignore`` are unchanged. Raises ``TypeError`` for other types.
     """
 
     def convert(leaf: object) -> object:
@@ -181,7 +181,7 @@ def network_input(obs: object, device: str | torch.device = "cpu") -> Tree:
 
 
 def to_tensor_transitions(data: list[dict[str, Any]], shallow_copy_next_obs: bool = True) -> list[dict[str, Any]]:
-    """Turn the arrays of transitions into tensors (float64 into float32) and leave Python scalars alone.
+    """Convert the arrays of transitions to tensors (float64 to float32), leaving Python scalars unchanged.
 
     Args:
         data: consecutive transitions of one environment.
@@ -206,7 +206,8 @@ def to_tensor_transitions(data: list[dict[str, Any]], shallow_copy_next_obs: boo
 
 
 def columns_as_tensors(columns: object) -> Tree:
-    """Arrays with a row shape become tensors that share memory (float64 is copied to float32), scalar columns stay.
+    """Convert arrays with a row shape to tensors that share memory (float64 is copied to float32); scalar columns stay
+    arrays.
 
     The column form of :func:`to_tensor_transitions`.
     """
@@ -220,7 +221,7 @@ def _column_as_tensor(column: object) -> object:
 
 
 def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Tree:
-    """Turn tensors, numbers and lists of numbers into numpy arrays, recursively.
+    """Convert tensors, numbers and lists of numbers to numpy arrays, recursively.
 
     A CPU tensor shares its memory with the array; tensors on a device or with a graph are detached and copied.
     ``bool``, ``str`` and ``None`` are left alone, an empty list stays empty. Raises ``TypeError`` for other types.
@@ -239,7 +240,7 @@ def to_ndarray(item: object, dtype: npt.DTypeLike | None = None) -> Tree:
 
 
 def to_list(item: object) -> Tree:
-    """Turn tensors and arrays into (nested) lists, recursively; a 0-d tensor becomes a number."""
+    """Convert tensors and arrays to (nested) lists, recursively; a 0-d tensor becomes a number."""
 
     def convert(leaf: object) -> object:
         if leaf is None or isinstance(leaf, (bool, int, float, str)):
@@ -250,7 +251,7 @@ def to_list(item: object) -> Tree:
 
 
 def tensor_to_list(item: object) -> Tree:
-    """Turn tensors into lists, recursively, and leave numbers, strings and ``None`` alone."""
+    """Convert tensors to lists, recursively, leaving numbers, strings and ``None`` unchanged."""
 
     def convert(leaf: object) -> object:
         if leaf is None or isinstance(leaf, (str, *_NUMBERS)):
@@ -261,7 +262,7 @@ def tensor_to_list(item: object) -> Tree:
 
 
 def to_item(data: object, ignore_error: bool = True) -> Tree:
-    """Take Python scalars out of one-element tensors and arrays, recursively.
+    """Convert one-element tensors and arrays to Python scalars, recursively.
 
     A dict entry that holds more than one element is dropped when ``ignore_error``; otherwise ``MismatchError`` is
     raised.
@@ -327,7 +328,7 @@ def get_tensor_data(data: TreeT) -> TreeT:
 
 
 def get_null_data(template: Mapping[str, Any], num: int) -> list[dict[str, Any]]:
-    """``num`` copies of a transition that mark padding: ``null`` and ``done`` True, every ``reward`` zero.
+    """Return ``num`` copies of a transition as padding: ``null`` and ``done`` True, every ``reward`` zero.
 
     ``template['reward']`` is a tensor, an array or a number; the other fields are deep copies.
     """
@@ -343,16 +344,16 @@ def get_null_data(template: Mapping[str, Any], num: int) -> list[dict[str, Any]]
 
 
 def _record_stream(item: object, stream: torch.cuda.Stream) -> None:
-    """Mark these tensors as used by ``stream``, so that the allocator does not hand out their memory too early."""
+    """Mark these tensors as used by ``stream``, so that the allocator does not reuse their memory too early."""
     map_nested(lambda leaf: leaf.record_stream(stream) if getattr(leaf, "is_cuda", False) else None, item)
 
 
 class CudaFetcher:
-    """Takes items from an iterable in a thread and puts their tensors on ``device`` while the caller computes.
+    """Fetch items of an iterable in a thread and move their tensors to ``device`` while the caller computes.
 
     On a CUDA device the copies run in a stream of their own. ``run()`` starts the thread; iteration yields the moved
     items in order and ends when the source ends; an error of the source is raised at ``next()``. ``close()`` ends the
-    thread and may be called at any time. ``queue_size`` bounds how many items wait on the device. ``sleep`` is
+    thread and may be called at any time. ``queue_size`` bounds the number of items waiting on the device. ``sleep`` is
     accepted for compatibility and unused: nothing here polls.
     """
 
@@ -375,7 +376,7 @@ class CudaFetcher:
         self._items = Prefetcher(self._move_next, self._queue_size, "cuda-fetcher")
 
     def close(self) -> None:
-        """Stop fetching and drop what waits. Safe to call twice."""
+        """Stop fetching and drop waiting items. Safe to call twice."""
         self._closed = True
         if self._items is not None:
             self._items.close()

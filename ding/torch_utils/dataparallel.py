@@ -7,7 +7,7 @@ from torch import nn
 
 
 class DataParallel(nn.DataParallel[nn.Module]):
-    """``torch.nn.DataParallel`` through which the attributes of the wrapped module stay reachable.
+    """``torch.nn.DataParallel`` that exposes the attributes of the wrapped module.
 
     ``parameters()`` yields those of the module; ``dp.method`` is ``dp.module.method`` when the wrapper has none.
     """

@@ -1,4 +1,4 @@
-"""Where networks live: what ``policy.cuda`` means."""
+"""Placement of networks by ``policy.cuda``."""
 
 import functools
 import logging
@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 class DeviceError(RuntimeError, UserMistake):
-    """``policy.cuda`` is not one of its values."""
+    """``policy.cuda`` has an unknown value."""
 
 
 MISSING_GPU = "policy.cuda=True, but torch finds no CUDA device here"
@@ -24,10 +24,11 @@ def enable_tf32() -> None:
 
 
 def use_cuda(setting: bool | str) -> bool:
-    """Return whether the GPU is used: with True and ``'auto'`` where there is one; True without one warns, once.
+    """Return whether the GPU is used: with True and ``'auto'`` where there is one; True without a GPU logs a warning
+    once.
 
     Raises:
-        DeviceError: another setting.
+        DeviceError: The setting is unknown.
     """
     present = torch.cuda.is_available()
     if setting == "auto":
@@ -41,12 +42,12 @@ def use_cuda(setting: bool | str) -> bool:
 
 @functools.cache
 def warn_of_missing_gpu() -> None:
-    """Log, once per process, that the CPU takes the place of the GPU."""
+    """Log once per process that the CPU is used instead of the GPU."""
     logger.warning("%s; the CPU is used ('auto' says so without a warning)", MISSING_GPU)
 
 
 def place_module(module: torch.nn.Module, setting: bool | str, rank: int = 0) -> str:
-    """Move ``module`` to where ``policy.cuda`` says, to the GPU of this rank; returns the device.
+    """Move ``module`` to the device set by ``policy.cuda``, such as the GPU of this rank; return the device.
 
     Raises:
         DeviceError: see :func:`use_cuda`.
@@ -60,7 +61,7 @@ def place_module(module: torch.nn.Module, setting: bool | str, rank: int = 0) ->
 
 
 def send(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """``tensor`` of the host on ``device``, without a wait for what a GPU has to do before."""
+    """Copy a host ``tensor`` to ``device`` without waiting for pending work of a GPU."""
     if device.type != "cuda":
         return tensor.to(device)
     # Memory that may be paged out is copied while the host waits; torch keeps the pinned copy until it was read.

@@ -22,14 +22,14 @@ def _array(value: torch.Tensor) -> np.ndarray:
 
 
 class Pd:
-    """A probability distribution: what its subclasses provide."""
+    """Interface of probability distributions."""
 
     def neglogp(self, x: torch.Tensor, reduction: str | None = "mean") -> torch.Tensor:
-        """Negative log-likelihood of ``x``."""
+        """Return the negative log-likelihood of ``x``."""
         raise NotImplementedError
 
     def entropy(self, reduction: str | None = "mean") -> torch.Tensor:
-        """Entropy in nats."""
+        """Return the entropy in nats."""
         raise NotImplementedError
 
     def noise_mode(self) -> torch.Tensor | tuple[torch.Tensor, dict[str, np.ndarray]]:
@@ -70,15 +70,15 @@ class CategoricalPdPytorch(Pd):
         return self._distribution
 
     def neglogp(self, actions: torch.Tensor, reduction: str | None = "mean") -> torch.Tensor:
-        """Negative log-likelihood of the labels ``actions``, int64 ``[B]``."""
+        """Return the negative log-likelihood of the labels ``actions``, int64 ``[B]``."""
         return _reduce(-self.distribution.log_prob(actions), reduction)
 
     def entropy(self, reduction: str | None = None) -> torch.Tensor:
-        """Entropy in nats."""
+        """Return the entropy in nats."""
         return _reduce(self.distribution.entropy(), reduction)
 
     def mode(self) -> torch.Tensor:
-        """Most likely class, int64 ``[B]``."""
+        """Return the most likely class, int64 ``[B]``."""
         return self.distribution.probs.argmax(-1)
 
     def sample(self) -> torch.Tensor:
@@ -108,15 +108,15 @@ class CategoricalPd(CategoricalPdPytorch):
         self.logits = self.distribution.logits
 
     def neglogp(self, x: torch.Tensor, reduction: str | None = "mean") -> torch.Tensor:
-        """Negative log-likelihood of the labels ``x``, int64 ``[B]``."""
+        """Return the negative log-likelihood of the labels ``x``, int64 ``[B]``."""
         return super().neglogp(x, reduction)
 
     def entropy(self, reduction: str | None = "mean") -> torch.Tensor:
-        """Entropy in nats."""
+        """Return the entropy in nats."""
         return super().entropy(reduction)
 
     def mode(self, viz: bool = False) -> Shown:  # type: ignore[override]
-        """Most likely class, int64 ``[B]``."""
+        """Return the most likely class, int64 ``[B]``."""
         return self._shown(super().mode(), viz)
 
     def sample(self, viz: bool = False) -> Shown:  # type: ignore[override]

@@ -53,5 +53,5 @@ class LinearDecay(NamedTuple):
             group["lr"] = rate * self.share(epoch)
 
     def share(self, epoch: int) -> float:
-        """What is left of the learning rates after ``epoch`` steps."""
+        """Return the remaining fraction of the learning rates after ``epoch`` steps."""
         return max(1.0 - epoch * (1.0 - self.min_lr_lambda) / self.epoch_num, self.min_lr_lambda)

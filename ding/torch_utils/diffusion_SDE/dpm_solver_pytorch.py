@@ -1,4 +1,4 @@
-"""DPM-Solver: draws from diffusion models in few evaluations of their network (Lu et al. 2022, arXiv:2206.00927,
+"""DPM-Solver: fast sampling of diffusion models with few network evaluations (Lu et al. 2022, arXiv:2206.00927,
 arXiv:2211.01095).
 
 Noise grows with time: at time ``t`` a sample is ``alpha x0 + sigma e``. ``lambda = log(alpha / sigma)`` falls. A step
@@ -22,7 +22,7 @@ _COSINE_SHIFT = 0.008
 _COSINE_END = 0.9946
 _CONTINUOUS_N = 1000
 _QUANTILE = 0.995
-# Of steps that adapt: the first one in lambda, the share of the best size that is taken, and when the end is reached.
+# Adaptive steps: initial size in lambda, fraction of the optimal size, and tolerance of the end time.
 _FIRST_STEP, _SAFETY, _CLOSE = 0.05, 0.9, 1e-5
 _SINGLE_STEP_PARTS = {2: (0.5, None), 3: (1 / 3, 2 / 3)}
 
@@ -31,7 +31,7 @@ Network = Callable[..., torch.Tensor]
 
 
 def interpolate_fn(x: torch.Tensor, xp: torch.Tensor, yp: torch.Tensor) -> torch.Tensor:
-    """Interpolate linearly between key points; outside of them the first and the last line are prolonged.
+    """Interpolate linearly between key points; the first and last segments are extrapolated.
 
     Args:
         x: ``[N, C]``.
@@ -47,12 +47,12 @@ def interpolate_fn(x: torch.Tensor, xp: torch.Tensor, yp: torch.Tensor) -> torch
 
 
 def expand_dims(v: torch.Tensor, dims: int) -> torch.Tensor:
-    """``[N]`` to ``[N, 1, ..., 1]`` with ``dims`` axes."""
+    """Map ``[N]`` to ``[N, 1, ..., 1]`` with ``dims`` axes."""
     return v.reshape(-1, *(1,) * (dims - 1))
 
 
 class NoiseScheduleVP:
-    """How noise grows with time, while the variance is kept: ``alpha^2 + sigma^2 = 1``.
+    """Variance-preserving noise schedule: ``alpha^2 + sigma^2 = 1``.
 
     Args:
         schedule: ``discrete`` (of a model that was trained on N steps), ``linear`` or ``cosine`` (in time).
@@ -95,7 +95,7 @@ class NoiseScheduleVP:
         self.log_alpha_array = logs.reshape(1, -1)
 
     def marginal_log_mean_coeff(self, t: torch.Tensor) -> torch.Tensor:
-        """``log alpha`` at times ``[N]``."""
+        """Return ``log alpha`` at times ``[N]``."""
         if self.schedule == "linear":
             return -0.25 * t**2 * (self.beta_1 - self.beta_0) - 0.5 * t * self.beta_0
         if self.schedule == "cosine":
@@ -105,15 +105,15 @@ class NoiseScheduleVP:
         return interpolate_fn(t.reshape(-1, 1), times, logs).reshape(t.shape)
 
     def marginal_alpha(self, t: torch.Tensor) -> torch.Tensor:
-        """``alpha`` at times ``[N]``."""
+        """Return ``alpha`` at times ``[N]``."""
         return self.marginal_log_mean_coeff(t).exp()
 
     def marginal_std(self, t: torch.Tensor) -> torch.Tensor:
-        """``sigma`` at times ``[N]``."""
+        """Return ``sigma`` at times ``[N]``."""
         return (-torch.expm1(2 * self.marginal_log_mean_coeff(t))).sqrt()
 
     def marginal_lambda(self, t: torch.Tensor) -> torch.Tensor:
-        """``log(alpha / sigma)`` at times ``[N]``."""
+        """Return ``log(alpha / sigma)`` at times ``[N]``."""
         log_mean = self.marginal_log_mean_coeff(t)
         return log_mean - 0.5 * torch.log(-torch.expm1(2 * log_mean))
 
@@ -142,7 +142,7 @@ def model_wrapper(
     classifier_fn: Network | None = None,
     classifier_kwargs: Mapping[str, Any] | None = None,
 ) -> Network:
-    """Return a function ``(x [B, ...], t [B] or [1])`` that predicts noise, by a network of another kind.
+    """Wrap a network of any kind as a function ``(x [B, ...], t [B] or [1])`` that predicts noise.
 
     Args:
         model: ``model(x, t, **model_kwargs)``, with ``condition`` behind ``t`` for ``classifier-free``. Its times are
@@ -150,7 +150,8 @@ def model_wrapper(
         model_type: what it predicts: ``noise``, ``x_start``, ``v`` (velocity) or ``score``.
         guidance_type: ``uncond``, ``classifier`` or ``classifier-free``.
         condition, unconditional_condition: ``[B, ...]``; the second one stands for no condition.
-        guidance_scale: how much the condition counts.
+        guidance_scale: Weight of the condition; 1 samples from the conditional model, higher values follow the
+            condition more closely.
         classifier_fn: ``classifier_fn(x, t, condition, **classifier_kwargs)`` is the log-probability of the condition.
 
     Raises:
@@ -201,7 +202,7 @@ def _as_noise(
 
 
 class _Terms(NamedTuple):
-    """The coefficients of a step: what stays of x, the scale of the rest, and the first powers of h."""
+    """Coefficients of a step: of x, the scale of the remainder, and the first powers of h."""
 
     kept: torch.Tensor
     scale: torch.Tensor
@@ -247,7 +248,7 @@ class DPM_Solver:
         return data
 
     def model_fn(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        """What the solver expands: the data or the noise."""
+        """Return the expanded quantity: the data or the noise."""
         return self.data_prediction_fn(x, t) if self.predict_x0 else self.noise_prediction_fn(x, t)
 
     def denoise_fn(self, x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
@@ -302,7 +303,7 @@ class DPM_Solver:
         atol: float = 0.0078,
         rtol: float = 0.05,
     ) -> torch.Tensor:
-        """Take the noise off ``x [B, ...]``.
+        """Denoise ``x [B, ...]``.
 
         Args:
             steps: evaluations of the model (``adaptive`` takes as many as it needs).
@@ -409,7 +410,7 @@ class DPM_Solver:
         return self._expanded(terms, x, outs[0], slope, 2 * (second / r2 - first / r1) / (r2 - r1)), outs
 
     def _multistep(self, x: torch.Tensor, order: int, times: torch.Tensor, solver_type: str) -> torch.Tensor:
-        """Steps by the newest outputs of the model, of which there are more and more at the begin."""
+        """Integrate with earlier outputs of the model, with increasing order at the beginning."""
         lambdas = self.noise_schedule.marginal_lambda(times)
         outs = [self.model_fn(x, times[0])]
         for step in range(1, len(times)):
@@ -433,7 +434,7 @@ class DPM_Solver:
     def _adaptive(
         self, x: torch.Tensor, order: int, t_T: float, t_0: float, solver_type: str, atol: float, rtol: float
     ) -> torch.Tensor:
-        """Steps whose size follows from the difference between two orders."""
+        """Integrate with step sizes from the difference between two orders."""
         schedule = self.noise_schedule
         s, end = (torch.full((), one, device=x.device) for one in (t_T, t_0))
         start, last = schedule.marginal_lambda(s), schedule.marginal_lambda(end)

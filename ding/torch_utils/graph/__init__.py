@@ -1,1 +1,1 @@
-"""Updates of networks as graphs: parameters in one tensor, and what is done to them recorded."""
+"""Network updates as graphs: parameters in one tensor, and recorded operations on them."""

@@ -1,7 +1,7 @@
 """A function on a GPU as a CUDA graph: one call of the driver repeats all of its kernels.
 
-Such a graph reads and writes at the addresses that it was recorded with. What the function changes must therefore stay
-in its place; its other inputs are copied into places of their own before each run. Nothing here waits for the GPU.
+Such a graph reads and writes fixed addresses. Tensors that the function changes must therefore keep their memory; other
+inputs are copied to fixed buffers before each run. Nothing here waits for the GPU.
 
 No GPU was at hand: torch's own capture is not tested; all around it is, with another capture in its place.
 """
@@ -14,7 +14,7 @@ Function = Callable[..., torch.Tensor]
 """Takes tensors, changes some of them in place, and returns a tensor."""
 
 Replay = Callable[[], object]
-"""Does once more what a function does with the tensors of its capture."""
+"""Repeats the operations of a function on the tensors of its capture."""
 
 
 def captures_on(device: torch.device) -> bool:
@@ -23,10 +23,10 @@ def captures_on(device: torch.device) -> bool:
 
 
 def capture(function: Function, inputs: Sequence[torch.Tensor]) -> tuple[Replay, torch.Tensor]:
-    """Record what ``function(*inputs)`` does on the GPU; the values of ``inputs`` stay as they are.
+    """Record the GPU operations of ``function(*inputs)``; the values of ``inputs`` are unchanged.
 
     Returns:
-        What repeats it, and the tensor with its result.
+        The function that repeats them, and the tensor of the result.
     """
     current, side = torch.cuda.current_stream(), torch.cuda.Stream()
     side.wait_stream(current)
@@ -35,7 +35,7 @@ def capture(function: Function, inputs: Sequence[torch.Tensor]) -> tuple[Replay,
         function(*(tensor.clone() for tensor in inputs))
     current.wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    # Other threads, such as one that compiles, may go on with what a capture forbids.
+    # Other threads, such as a compiling one, may continue operations that a capture forbids.
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         output = function(*inputs)
     return graph.replay, output
@@ -52,20 +52,20 @@ class CapturedFunction:
 
     def __init__(self, function: Function, num_fixed: int) -> None:
         self._function, self._num_fixed = function, num_fixed
-        # Held, so that no other tensor gets the address of one of them.
+        # Kept alive, so that no other tensor gets one of their addresses.
         self._inputs: list[torch.Tensor] = []
         self._replay: Replay
         self._output: torch.Tensor
 
     def capture(self, inputs: Sequence[torch.Tensor]) -> None:
-        """Capture it for such inputs, and run nothing."""
+        """Capture the function for such inputs, without running it."""
         fixed, others = inputs[: self._num_fixed], inputs[self._num_fixed :]
         places = [tensor.clone(memory_format=torch.contiguous_format) for tensor in others]
         self._replay, self._output = capture(self._function, [*fixed, *places])
         self._inputs = [*fixed, *places]
 
     def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """Run it; the next run overwrites the result."""
+        """Run the function; the next run overwrites the result."""
         if not self._inputs or any(one.data_ptr() != own.data_ptr() for one, own in zip(inputs, self._fixed)):
             self.capture(inputs)
         for place, tensor in zip(self._inputs[self._num_fixed :], inputs[self._num_fixed :], strict=True):

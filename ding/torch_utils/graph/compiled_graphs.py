@@ -2,8 +2,8 @@
 (:mod:`ding.policy.compiled_updates`), acting (:mod:`ding.policy._acting.compiled_acting`) and the training of world
 models (:mod:`ding.world_model.mbpo`) share them.
 
-There is a graph for each form of what comes in. Where it is compiled in the background, its place is taken by eager
-calls until it is ready. What cannot be recorded or compiled runs eagerly, with one line that says why.
+There is one graph per form of the input. While it is compiled in the background, calls run eagerly. Functions that
+cannot be recorded or compiled run eagerly, and the reason is logged once.
 """
 
 import copy
@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 _SETTINGS = (False, True, "auto", "record")
 # A run that has worked eagerly for so long will probably do so for as long again, and compiling takes about so long.
 _AUTO_AFTER_S = 20.0
-# A policy whose batches change their form all the time is not worth compiling.
+# A policy whose batches keep changing their form is not worth compiling.
 _MAX_GRAPHS = 8
 # Held by the thread that compiles in the background.
 _BACKGROUND = threading.Lock()
 _CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 _CACHE_HOME = Path("~/.cache/ding/compiled")
-# What the loader says of a library that it cannot read.
+# Messages of the loader about a library that it cannot read.
 _LIBRARY = re.compile(r"(/\S+\.so): ")
 
 Run = Callable[..., Any]
@@ -63,25 +63,25 @@ class CompiledGraphs:
             raise error(f"{key} must be one of {_SETTINGS}, found {setting!r}")
         self._key, self._setting, self._name = key, setting, name
         self._graphs: dict[Any, CompiledGraph] = {}
-        #: Seconds that were spent eagerly so far; ``'auto'`` waits for some.
+        #: Seconds spent eagerly so far; ``'auto'`` waits for some.
         self.eager_s = 0.0
-        #: How many graphs were made, and how often one of them ran.
+        #: Number of graphs created, and number of runs.
         self.num_compiled = self.num_runs = 0
-        #: Whether there may be graphs.
+        #: Whether graphs are enabled.
         self.enabled = bool(setting)
         if setting:
-            # Before anything imports the compiler, which then chooses a folder below /tmp.
+            # Set before the compiler is imported, which otherwise uses a folder below /tmp.
             os.environ.setdefault(_CACHE_VARIABLE, str(_CACHE_HOME.expanduser()))
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy of a policy makes its own graphs."""
+        """Return the state for a copy, which makes its own graphs."""
         return {**vars(self), "_graphs": {}}
 
     def find(self, key: Any, record: Callable[[], Graph], leaves: Sequence[torch.Tensor]) -> "CompiledGraph | None":
         """Return the graph for ``key`` if it is ready; else it is recorded, and compiled at once or in the background.
 
         Args:
-            record: makes it; may raise ``NotRecordable``.
+            record: Creates the graph; may raise ``NotRecordable``.
             leaves: the tensors of an example of what it takes.
         """
         compiled = self._graphs.get(key)
@@ -121,14 +121,14 @@ class CompiledGraphs:
         return compiled
 
     def give_up(self, reason: str) -> None:
-        """Have no graphs from now on, and log why."""
+        """Disable graphs and log the reason."""
         self.enabled = False
         self._graphs.clear()
         log.warning("%s: %s eagerly: %s", self._key, self._name, reason)
 
 
 class CompiledGraph:
-    """A graph, and what runs it."""
+    """A graph and its runner."""
 
     def __init__(self, graph: Graph, leaves: list[torch.Tensor], name: str) -> None:
         self.graph = graph
@@ -156,7 +156,7 @@ class CompiledGraph:
         self.done.set()
 
     def prepare(self, leaves: Sequence[torch.Tensor]) -> None:
-        """Before the first run, in the thread that learns: capture what runs on a GPU; may set ``failure``."""
+        """Prepare the first run in the learning thread: capture GPU operations. May set ``failure``."""
         if not self._prepared and isinstance(self._run, CapturedFunction):
             try:
                 with torch.no_grad():
@@ -166,7 +166,7 @@ class CompiledGraph:
         self._prepared = True
 
     def __call__(self, leaves: Sequence[torch.Tensor]) -> Any:
-        """Run it where denormal numbers may come up; returns its results."""
+        """Run the graph with denormal numbers treated as zero; return its results."""
         with torch.no_grad(), without_denormals():
             return self.run(leaves)
 
@@ -180,9 +180,9 @@ def _reason(error: Exception) -> str:
 
 
 def _in_background(compile_graph: Callable[[], None]) -> None:
-    """Call ``compile_graph`` beside a thread that learns or acts, and leave torch's generators to that one.
+    """Run ``compile_graph`` next to a thread that learns or acts, without affecting torch's generators.
 
-    The compiler sets the generators back at its end, so that what was drawn meanwhile would be drawn once more.
+    The compiler resets the generators at its end, so numbers drawn in the meantime would be repeated.
     """
     own, generators = threading.get_ident(), (torch.random, torch.cuda)
 
@@ -220,7 +220,7 @@ def _compiled(graph: Graph, leaves: Sequence[torch.Tensor]) -> Run:
     def attempt() -> Run:
         # Without an environment of shapes the compiler would keep nothing on disk.
         with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
-            # A copy, since compiling changes it.
+            # A copy, because compiling modifies it.
             run: Run = compile_graph(copy.deepcopy(graph.module), inputs, options=options)
             return run
 
@@ -242,12 +242,12 @@ def leaves_of(batch: Any) -> list[torch.Tensor]:
 
 
 def with_leaves(batch: Any, leaves: list[torch.Tensor]) -> Any:
-    """``batch`` with ``leaves`` in the places of its tensors; they are taken from the list."""
+    """Return ``batch`` with its tensors replaced by ``leaves``, which are popped from the list."""
     return map_nested(lambda leaf: leaves.pop(0) if isinstance(leaf, torch.Tensor) else leaf, batch)
 
 
 def form_of(batch: Any) -> Any:
-    """What two batches have in common that one graph serves: names, shapes and types, and all that is no tensor."""
+    """Return the key of batches that share a graph: names, shapes, dtypes and non-tensor values."""
     if isinstance(batch, torch.Tensor):
         return batch.shape, batch.dtype, batch.stride()
     if isinstance(batch, Mapping):

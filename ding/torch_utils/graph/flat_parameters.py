@@ -1,7 +1,7 @@
-"""The parameters of a network in one tensor, of which those of its modules are views.
+"""Store the parameters of a network in one tensor, of which those of its modules are views.
 
-What is done to all of them then takes one operation: a step of an optimiser, clipping, following by a target network,
-copying. The modules, their parameters and the names in a state dict stay what they are.
+Operations on all parameters then take a single call: an optimiser step, clipping, target network updates, copies. The
+modules, their parameters and the names in a state dict are unchanged.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,24 +13,24 @@ from torch import nn
 
 
 class Run(NamedTuple):
-    """Tensors that lie side by side in one storage."""
+    """Adjacent tensors of one storage."""
 
     members: tuple[torch.Tensor, ...]
-    """The tensors, in the order in which they lie there."""
+    """The tensors, in storage order."""
 
     @property
     def numel(self) -> int:
-        """The number of all of their entries."""
+        """Total number of entries."""
         return sum(member.numel() for member in self.members)
 
     @property
     def flat(self) -> torch.Tensor:
-        """All of their entries: a view ``[n]`` without gradients."""
+        """All entries as a view ``[n]`` without gradients."""
         first = self.members[0].detach()
         return first.as_strided((self.numel,), (1,), first.storage_offset())
 
     def views(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        """``flat`` ``[n]`` cut into views that are shaped as the members."""
+        """Split ``flat`` ``[n]`` into views shaped like the members."""
         parts = flat.split([member.numel() for member in self.members])
         return [part.view(member.shape) for part, member in zip(parts, self.members)]
 
@@ -38,9 +38,9 @@ class Run(NamedTuple):
 def flatten_parameters(parameters: Iterable[nn.Parameter]) -> None:
     """Move the parameters of a network into one tensor for each of their types and devices.
 
-    Parameters that are no plain dense ones, or that other processes share, stay where they are. Views of the old
-    storages are no longer views of the parameters: flatten a network before others hold such (and after it was moved
-    to its device).
+    Parameters that are not plain dense tensors, or that are shared with other processes, are not moved. Views of the
+    old storages are no longer views of the parameters: flatten a network before others hold such (and after it was
+    moved to its device).
     """
     kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
     for param in parameters:
@@ -55,16 +55,16 @@ def flatten_parameters(parameters: Iterable[nn.Parameter]) -> None:
 
 def _is_plain(param: nn.Parameter) -> bool:
     dense = type(param) is nn.Parameter and param.layout is torch.strided and param.is_contiguous()
-    # Tensors on a GPU always call themselves shared.
+    # Tensors on a GPU always report themselves as shared.
     return dense and param.numel() > 0 and not (param.device.type == "cpu" and param.untyped_storage().is_shared())
 
 
 def runs(tensors: Iterable[torch.Tensor]) -> list[Run]:
-    """Sort ``tensors`` into as few runs as they form; each must be contiguous, and two must not overlap. The runs come
-    in the order in which their first members are given, not in that of addresses, which another process has others of.
+    """Group ``tensors`` into as few runs as possible; each must be contiguous and none may overlap. Runs follow the
+    order of their first members in ``tensors``, because addresses differ between processes.
 
     Raises:
-        ValueError: one is not contiguous.
+        ValueError: A tensor is not contiguous.
     """
     tensors = list(tensors)
     given = {id(tensor): position for position, tensor in enumerate(tensors)}
@@ -99,7 +99,7 @@ def paired_runs(tensors: Iterable[torch.Tensor], others: Iterable[torch.Tensor])
 
 
 Part = tuple[int, torch.Tensor, list[torch.Tensor]]
-"""The number of a group of an optimiser, and a run of its parameters with their moments, all flat."""
+"""Group number of an optimiser, and a run of its parameters with their moments, all flat."""
 
 
 class FlatState(NamedTuple):
@@ -107,7 +107,7 @@ class FlatState(NamedTuple):
 
     places: list[int]
     found: list[Run]
-    """Empty where a step takes the parameters one by one."""
+    """Empty if a step updates the parameters one by one."""
     parts: list[Part]
 
     def gradients(self) -> list[torch.Tensor]:
@@ -120,14 +120,14 @@ class FlatState(NamedTuple):
         return [torch.cat(list(islice(left, len(run.members)))) for run in self.found]
 
     def hand_back(self, gradients: Iterable[torch.Tensor]) -> None:
-        """Make parts of flat gradients those of the parameters."""
+        """Assign the parts of flat gradients to the parameters."""
         for run, flat in zip(self.found, gradients):
             for param, view in zip(run.members, run.views(flat)):
                 param.grad = view
 
 
 def places_of(params: Iterable[torch.Tensor], state: Mapping[torch.Tensor, Mapping[str, torch.Tensor]]) -> list[int]:
-    """Where parameters lie, and what an optimiser holds of each."""
+    """Return the addresses of parameters and of their optimiser state."""
     return [tensor.data_ptr() for param in params for tensor in (param, *state.get(param, {}).values())]
 
 

@@ -1,4 +1,4 @@
-"""Products of large matrices in compiled graphs on AMD processors.
+"""Fast products of large matrices in compiled graphs on AMD processors.
 
 The MKL of torch's CPU build takes kernels for AVX2 on AMD processors, where its oneDNN takes those for AVX-512: a
 product of 256 x 256 matrices needs half of the time. A call of oneDNN costs 10 us more, and as an operator of our own
@@ -14,9 +14,9 @@ import torch
 
 log = logging.getLogger(__name__)
 
-# Columns that are few.
+# Maximum number of columns that counts as few.
 _FEW = 16
-# Products of this many multiplications are worth the call.
+# Minimum number of multiplications worth the call.
 _LARGE = 2**22
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -65,7 +65,7 @@ def _mkl_takes_it_for_intel() -> bool:
 
 
 def onednn_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """``left @ right`` by oneDNN, as one operation that a compiler leaves as it is: float32 ``[M, N]``."""
+    """Return ``left @ right`` by oneDNN, as one opaque operation for the compiler: float32 ``[M, N]``."""
     _library()
     result: torch.Tensor = torch.ops.ding.product(left, right)
     return result

@@ -1,4 +1,4 @@
-"""Optimisers whose steps can be made on runs of parameters that lie side by side, eagerly or in a recorded update.
+"""Optimisers that can update contiguous runs of parameters, eagerly or in a recorded update.
 
 ``RecordableOptimizer`` is what the optimisers of :mod:`ding.torch_utils.optimizer_helper` share. A recorded step is
 stated here in tensor operations, since the kernels of torch take lists of parameters; what it changes has the values of
@@ -30,13 +30,13 @@ from ding.torch_utils.lr_scheduler import LinearDecay
 
 _SETTINGS = ("_clip", "_ignore", "_grad_norm_type", "_decoupled", "_kernel", "schedule", "skips_nonfinite")
 _Loss = TypeVar("_Loss")
-# Flushed to zero, it equals zero.
+# A denormal number: it equals zero when flushed.
 _DENORMAL = 5e-324
 
 
 @contextmanager
 def without_denormals() -> Iterator[None]:
-    """Denormal numbers count as zero inside.
+    """Treat denormal numbers as zero within the block.
 
     The moments of a unit that gets no gradient fade into such numbers, with which a CPU computes many times slower: a
     step of the DQN of CartPole takes 200 us instead of 80 after some thousand steps.
@@ -88,7 +88,7 @@ class RecordableOptimizer(Optimizer):
     _ignore: Guard | None
     _grad_norm_type: float | None
     _takes_flat: ClassVar[bool] = False
-    """Whether eager steps on a CPU take parameters that lie side by side as one."""
+    """Whether eager steps on a CPU update adjacent parameters together."""
     _steps: StepCount | None = None
     """Of recorded and of flat steps."""
     _flat: FlatState | None = None
@@ -231,7 +231,7 @@ class RecordableOptimizer(Optimizer):
         return norm
 
     def lay_out(self) -> list[torch.Tensor]:
-        """Put the moments of parameters that lie side by side, and all counts of steps, side by side.
+        """Store the moments of adjacent parameters, and all step counts, contiguously.
 
         Raises:
             NotRecordable: the optimiser has a setting that a recorded step does not support, or its parameters have

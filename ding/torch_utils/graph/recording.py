@@ -51,7 +51,7 @@ Update = Callable[..., Mapping[str, torch.Tensor]]
 
 
 class NotRecordable(RuntimeError):
-    """An update that cannot become a graph; the message says why."""
+    """The update cannot become a graph; the message gives the reason."""
 
 
 _Place = tuple[dict[str, Any], str, torch.Tensor]
@@ -74,7 +74,7 @@ class Noise(NamedTuple):
 
     draw: Callable[[], torch.Tensor]
     example: torch.Tensor
-    """What it looks like: a tensor without values."""
+    """Shape and dtype, as a tensor without values."""
 
 
 class Graph(NamedTuple):
@@ -100,7 +100,7 @@ class Graph(NamedTuple):
     optimizers: list[Recorded]
 
     def inputs(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """What the next run takes, for the tensors of a batch. Counts the updates and draws the random numbers."""
+        """Return the inputs of the next run for the tensors of a batch. Counts the updates and draws random numbers."""
         numbers = np.zeros(self.num_numbers, np.float32)
         values = [value for source in self.sources for value in source()]
         numbers[: len(values)] = values
@@ -108,13 +108,13 @@ class Graph(NamedTuple):
         return [*self.changed(), on_device, *(noise.draw() for noise in self.noise), *leaves]
 
     def examples(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """What a run may take for the tensors of a batch; counts and draws nothing."""
+        """Return example inputs of a run for the tensors of a batch, without counting or drawing."""
         device = self.state[0].device
         noise = [torch.empty_like(each.example, device=device) for each in self.noise]
         return [*self.changed(), torch.zeros(self.num_numbers, device=device), *noise, *leaves]
 
     def changed(self) -> list[torch.Tensor]:
-        """What a run changes: the state and the buffers as they are now."""
+        """Return the tensors that a run changes: the current state and buffers."""
         return [*self.state, *(held[name] for held, name, _ in self.buffers)]
 
     def holds(self) -> bool:
@@ -127,7 +127,7 @@ class Graph(NamedTuple):
 
 
 class _Recording:
-    """The stand-ins of a recording, and the numbers that it asked for."""
+    """The stand-ins of a recording, and the numbers it requested."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ def record(
 
     examples = [*(run.flat.clone() for run in found), *(tensor.clone() for *_, tensor in unique.values())]
     numbers = torch.full((_NUMBERS_PER_UPDATE * len(options),), 0.5, device=leaves[0].device)
-    # What the recording draws is not drawn from the run's random numbers.
+    # Draws of the recording do not use the run's random numbers.
     gpus = [leaf.device.index for leaf in leaves[:1] if leaf.is_cuda]
     try:
         with torch.random.fork_rng(devices=gpus), torch.no_grad(), _one_fake_mode():

@@ -27,7 +27,7 @@ def straight_through(value: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
 
 
 class _Wrapping:
-    """What a class does not define comes from the distribution that it wraps."""
+    """Delegate undefined attributes to the wrapped distribution."""
 
     def __init__(self, dist: td.Distribution) -> None:
         self._dist = dist

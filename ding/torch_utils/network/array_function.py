@@ -147,7 +147,7 @@ class ArrayFunction:
         return key is not None and (key not in self._forms or type(self._forms[key]) is _Form)
 
     def _key(self, args: Sequence[Any], options: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """What a form is kept by; ``None`` where the module has to be called."""
+        """Return the cache key of a form; ``None`` if the module must be called."""
         x = args[0] if len(args) == 1 else None
         if not self._is_known or type(x) is not np.ndarray or x.dtype is not _FLOAT32:
             return None

@@ -193,7 +193,7 @@ class LinearAttention(nn.Module):
 
 
 def _time_mlp(dim: int, out_dim: int, act: type[nn.Module]) -> nn.Sequential:
-    """Times ``[B]`` to embeddings ``[B, out_dim]``."""
+    """Map times ``[B]`` to embeddings ``[B, out_dim]``."""
     return nn.Sequential(SinusoidalPosEmb(dim), nn.Linear(dim, 4 * dim), act(), nn.Linear(4 * dim, out_dim))
 
 

@@ -167,7 +167,7 @@ class DenseHead(nn.Module):
             self.std_layer.apply(uniform_weight_init(outscale))
 
     def forward(self, features: torch.Tensor) -> Predicted:
-        """Features ``[..., inp_dim]`` to a distribution over ``[..., *shape]``."""
+        """Map features ``[..., inp_dim]`` to a distribution over ``[..., *shape]``."""
         hidden = self.mlp(features)
         mean = self._shaped(self.mean_layer(hidden))
         if self._dist == "twohot_symlog":
@@ -239,7 +239,7 @@ class ActionHead(nn.Module):
         self._dist_layer.apply(uniform_weight_init(outscale))
 
     def forward(self, features: torch.Tensor) -> ActionDist:
-        """Features ``[..., inp_dim]`` to a distribution over ``[..., size]``."""
+        """Map features ``[..., inp_dim]`` to a distribution over ``[..., size]``."""
         output = self._dist_layer(self._pre_layers(features))
         if self._dist == "onehot":
             return OneHotDist(output, unimix_ratio=self._unimix_ratio)

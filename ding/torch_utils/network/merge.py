@@ -66,14 +66,14 @@ class BilinearGeneral(nn.Module):
 
 
 class FiLM(nn.Module):
-    """Scale and shift features by what a context says (Perez et al. 2018, arXiv:1709.07871)."""
+    """Scale and shift features depending on a context (Perez et al. 2018, arXiv:1709.07871)."""
 
     def __init__(self, feature_dim: int, context_dim: int) -> None:
         super().__init__()
         self.context_layer = nn.Linear(context_dim, 2 * feature_dim)
 
     def forward(self, feature: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
-        """Features ``[..., feature_dim]`` and context ``[..., context_dim]`` to features."""
+        """Map features ``[..., feature_dim]`` and context ``[..., context_dim]`` to features."""
         gamma, beta = self.context_layer(context).chunk(2, dim=-1)
         output: torch.Tensor = gamma * feature + beta
         return output
@@ -122,7 +122,7 @@ class VectorMerge(nn.Module):
             self.gating_linears.update({name: nn.Linear(size, width) for name, size in self.input_sizes.items()})
 
     def forward(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        """``{name: [B, features of name]}`` to ``[B, output_size]``."""
+        """Map ``{name: [B, features of name]}`` to ``[B, output_size]``."""
         missing = [name for name in self.input_sizes if name not in inputs]
         if missing:
             raise KeyError(f"VectorMerge misses the inputs {missing}, got {sorted(inputs)}")

@@ -246,7 +246,7 @@ class NoiseLinearLayer(nn.Module):
         self.bias_sigma.fill_(self.sigma0 / math.sqrt(self.out_channels))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[..., in]`` to ``[..., out]``."""
+        """Map ``[..., in]`` to ``[..., out]``."""
         if not (self.training if self.enable_noise is None else self.enable_noise):
             return F.linear(x, self.weight_mu, self.bias_mu)
         weight = self.weight_mu + self.weight_sigma * self.weight_eps
@@ -347,7 +347,7 @@ class _Upsample(nn.Module):
         return f"scale_factor={self.scale_factor}"
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, C, H, W]`` to ``[B, C, H * scale, W * scale]``."""
+        """Map ``[B, C, H, W]`` to ``[B, C, H * scale, W * scale]``."""
         return F.interpolate(x, scale_factor=self.scale_factor, mode=self.mode)
 
 
@@ -415,7 +415,7 @@ class ChannelShuffle(nn.Module):
         self.group_num = group_num
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, C, H, W]`` to the same shape."""
+        """Map ``[B, C, H, W]`` to the same shape."""
         return F.channel_shuffle(x, self.group_num)
 
 

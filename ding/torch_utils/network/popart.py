@@ -51,7 +51,7 @@ class PopArt(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """``[B, in]`` to the normalised ``pred`` and the ``unnormalized_pred``, each ``[B, out]`` with a last
+        """Map ``[B, in]`` to the normalised ``pred`` and the ``unnormalized_pred``, each ``[B, out]`` with a last
         dimension of 1 dropped.
         """
         normalized = F.linear(x, self.weight, self.bias)

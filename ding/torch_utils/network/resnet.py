@@ -49,7 +49,7 @@ class ClassifierHead(nn.Module):
         self.global_pool, self.fc = create_classifier(in_chs, num_classes, pool_type, use_conv)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, in_chs, H, W]`` to ``[B, num_classes]``."""
+        """Map ``[B, in_chs, H, W]`` to ``[B, num_classes]``."""
         x = F.dropout(self.global_pool(x).flatten(1), self.drop_rate, self.training)
         output: torch.Tensor = self.fc(x)
         return output
@@ -194,7 +194,7 @@ class _Block(nn.Module):
         nn.init.zeros_(self.get_submodule(f"bn{self.depth}").get_parameter("weight"))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, inplanes, H, W]`` to ``[B, planes * expansion, H / stride, W / stride]``, rounded up."""
+        """Map ``[B, inplanes, H, W]`` to ``[B, planes * expansion, H / stride, W / stride]``, rounded up."""
         y = x
         for index in range(1, self.depth + 1):
             y = self.get_submodule(f"bn{index}")(self.get_submodule(f"conv{index}")(y))
@@ -427,13 +427,13 @@ class ResNet(nn.Module):
         self.global_pool, self.fc = create_classifier(self.num_features, num_classes, global_pool)
 
     def forward_features(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, in_chans, H, W]`` to ``[B, num_features, H / output_stride, W / output_stride]``, rounded up."""
+        """Map ``[B, in_chans, H, W]`` to ``[B, num_features, H / output_stride, W / output_stride]``, rounded up."""
         x = self.maxpool(self.act1(self.bn1(self.conv1(x))))
         output: torch.Tensor = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return output
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, in_chans, H, W]`` to ``[B, num_classes]``, or ``[B, num_features]`` where there are no classes."""
+        """Map ``[B, in_chans, H, W]`` to ``[B, num_classes]``, or ``[B, num_features]`` where there are no classes."""
         x = self.global_pool(self.forward_features(x)).flatten(1)
         output: torch.Tensor = self.fc(F.dropout(x, self.drop_rate, self.training))
         return output

@@ -97,6 +97,6 @@ class Conv2dSame(nn.Conv2d):
         return get_same_padding(i, k, s, d)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, in_channels, H, W]`` to ``[B, out_channels, ceil(H / stride), ceil(W / stride)]``."""
+        """Map ``[B, in_channels, H, W]`` to ``[B, out_channels, ceil(H / stride), ceil(W / stride)]``."""
         padded = pad_same(x, self.kernel_size, self.stride, self.dilation)
         return F.conv2d(padded, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)

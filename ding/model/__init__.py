@@ -1,4 +1,4 @@
-"""Floor 4: networks and the wrappers that turn their outputs into actions."""
+"""Networks, and wrappers that convert their outputs to actions."""
 
 # They register models and wrappers.
 from ding.model import template, wrapper  # noqa: F401

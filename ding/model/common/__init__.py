@@ -1,4 +1,4 @@
-"""Encoders, heads and the factory that models are made with."""
+"""Encoders, heads and the model factory."""
 
 from ding.utils.exports import lazy_exports
 

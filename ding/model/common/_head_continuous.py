@@ -58,7 +58,7 @@ class RegressionHead(nn.Module):
             self.tanh = nn.Tanh()
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Features ``[B, input_size]`` to ``pred`` ``[B, output_size]``, or ``[B]`` for a single output."""
+        """Map features ``[B, input_size]`` to ``pred`` ``[B, output_size]``, or ``[B]`` for a single output."""
         x = self.last(self.main(x))
         if self.final_tanh:
             x = self.tanh(x)
@@ -111,7 +111,7 @@ class ReparameterizationHead(nn.Module):
             self.log_sigma_param = nn.Parameter(torch.ones(1, size))
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Features ``[B, input_size]`` to ``mu`` and ``sigma``, each ``[B, output_size]``."""
+        """Map features ``[B, input_size]`` to ``mu`` and ``sigma``, each ``[B, output_size]``."""
         x = self.main(x)
         mu = self.mu(x)
         if self.bound_type == "tanh":
@@ -147,7 +147,7 @@ class PopArtVHead(nn.Module):
         self.Q = nn.Sequential(hidden, self.popart)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Features ``[B, hidden_size]`` to ``pred`` (normalised) and ``unnormalized_pred``, each ``[B]`` for one
+        """Map features ``[B, hidden_size]`` to ``pred`` (normalised) and ``unnormalized_pred``, each ``[B]`` for one
         output.
         """
         output: dict[str, torch.Tensor] = self.Q(x)
@@ -210,7 +210,7 @@ class EnsembleHead(nn.Module):
         self.pred = nn.Sequential(*layers)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Inputs ``[B, ensemble_num * input_size, 1]``, or ``[B, input_size]`` that all networks see, to ``pred``
+        """Map inputs ``[B, ensemble_num * input_size, 1]``, or ``[B, input_size]`` that all networks see, to ``pred``
         ``[B, ensemble_num * output_size]``.
         """
         if self.input_norm is not None:

@@ -36,7 +36,7 @@ class DiscreteHead(nn.Module):
         self.Q = layer_stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise, dropout)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
+        """Map features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
         return {"logit": self.Q(x)}
 
 
@@ -70,7 +70,7 @@ class DuelingHead(nn.Module):
         self.V = layer_stack(hidden_size, hidden_size, 1, v_layers, activation, norm_type, noise, dropout)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
+        """Map features ``[..., hidden_size]`` to ``logit`` ``[..., output_size]``."""
         advantage = self.A(x)
         return {"logit": self.V(x) + advantage - advantage.mean(dim=-1, keepdim=True)}
 
@@ -163,7 +163,7 @@ class BranchingHead(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Features ``[B, hidden_size]`` to ``logit`` ``[B, num_branches, action_bins_per_branch]``."""
+        """Map features ``[B, hidden_size]`` to ``logit`` ``[B, num_branches, action_bins_per_branch]``."""
         advantage = torch.stack([branch(x) for branch in self.branches], dim=1)
         return {"logit": self.V(x).unsqueeze(1) + advantage - advantage.mean(dim=-1, keepdim=True)}
 
@@ -172,7 +172,7 @@ class AttentionPolicyHead(nn.Module):
     """Logits over candidates: the product of each candidate's key with the query."""
 
     def forward(self, key: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-        """``key`` ``[B, N, d]``, ``query`` ``[B, d]`` or ``[B, 1, d]``, to logits ``[B, N]``."""
+        """Map ``key`` ``[B, N, d]``, ``query`` ``[B, d]`` or ``[B, 1, d]``, to logits ``[B, N]``."""
         if query.dim() == 2 and key.dim() == 3:
             query = query.unsqueeze(1)
         return (key * query).sum(dim=-1)

@@ -64,7 +64,7 @@ class DistributionHead(_CategoricalHead):
         self.Q = layer_stack(hidden_size, hidden_size, output_size * n_atom, layer_num, activation, norm_type, noise)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Features ``[B, hidden_size]`` to ``logit`` (means) ``[B, N]`` and ``distribution`` ``[B, N, n_atom]``."""
+        """Map features ``[B, hidden_size]`` to ``logit`` (means) ``[B, N]`` and ``distribution`` ``[B, N, n_atom]``."""
         q = self.Q(x)
         return self._output(q.reshape(*q.shape[:-1], self.output_size, self.n_atom))
 
@@ -94,7 +94,7 @@ class RainbowHead(_CategoricalHead):
         self.Q = layer_stack(hidden_size, hidden_size, n_atom, layer_num, activation, norm_type, noise)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Features ``[B, hidden_size]`` to ``logit`` (means) ``[B, N]`` and ``distribution`` ``[B, N, n_atom]``."""
+        """Map features ``[B, hidden_size]`` to ``logit`` (means) ``[B, N]`` and ``distribution`` ``[B, N, n_atom]``."""
         a, q = self.A(x), self.Q(x)
         a = a.reshape(*a.shape[:-1], self.output_size, self.n_atom)
         return self._output(q.unsqueeze(-2) + a - a.mean(dim=-2, keepdim=True))
@@ -124,7 +124,7 @@ class QRDQNHead(nn.Module):
         )
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Features ``[B, hidden_size]`` to quantiles.
+        """Map features ``[B, hidden_size]`` to quantiles.
 
         Returns:
             ``logit`` ``[B, N]`` (means), ``q`` ``[B, N, num_quantiles]``, ``tau`` ``[B, num_quantiles, 1]`` (the

@@ -1,4 +1,4 @@
-"""What heads are made of (hidden layers and an output layer, noisy or not), several heads at once, distributions."""
+"""Parts of heads: hidden and output layers (optionally noisy), multiple heads, distributions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class MultiHead(nn.Module):
         self.pred = nn.ModuleList(head_cls(hidden_size, size, **head_kwargs) for size in output_size_list)
 
     def forward(self, x: torch.Tensor) -> dict[str, list[torch.Tensor]]:
-        """Features ``[B, hidden_size]`` to the outputs of the heads: per key a list of one tensor per head."""
+        """Map features ``[B, hidden_size]`` to the outputs of the heads: per key a list of one tensor per head."""
         outputs = [head(x) for head in self.pred]
         return {key: [output[key] for output in outputs] for key in outputs[0]}
 

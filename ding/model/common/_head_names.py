@@ -1,4 +1,4 @@
-"""Heads by the names that configs give them."""
+"""Heads by their names in configs."""
 
 from torch import nn
 

@@ -60,7 +60,7 @@ class QuantileHead(nn.Module):
         return output
 
     def forward(self, x: torch.Tensor, num_quantiles: int | None = None) -> dict[str, torch.Tensor]:
-        """Features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` random fractions.
+        """Map features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` random fractions.
 
         Returns:
             ``logit`` ``[B, N]``: means over fractions drawn by themselves and distorted by the risk measure.
@@ -112,13 +112,13 @@ class FQFHead(nn.Module):
         self.quantiles_proposal = nn.Sequential(proposal, nn.LogSoftmax(dim=1))
 
     def _values(self, x: torch.Tensor, quantiles: torch.Tensor) -> torch.Tensor:
-        """Values ``[B, K, N]`` at the fractions ``[B, K]``."""
+        """Return the values ``[B, K, N]`` at the fractions ``[B, K]``."""
         embedding = self.fqf_fc(torch.cos(quantiles.unsqueeze(-1) * self.sigma_pi))
         output: torch.Tensor = self.Q(x.unsqueeze(1) * embedding)
         return output
 
     def forward(self, x: torch.Tensor, num_quantiles: int | None = None) -> dict[str, torch.Tensor]:
-        """Features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` proposed fractions.
+        """Map features ``[B, hidden_size]`` to quantiles at ``M = num_quantiles`` proposed fractions.
 
         Returns:
             ``logit`` ``[B, N]``: the expected values, ``q`` weighted by the widths of the fractions, which get no

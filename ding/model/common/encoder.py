@@ -1,4 +1,4 @@
-"""Encoders: from observations to features."""
+"""Encoders that map observations to features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ding.torch_utils.network.same_padding import Conv2dSame
 
 
 def encode(observation: Observation, encoder: nn.Module) -> torch.Tensor:
-    """Features of an observation without its mask. An encoder of one's own gets integers and bools as they are."""
+    """Features of an observation without its mask. A custom encoder receives integers and bools unchanged."""
     if isinstance(observation, torch.Tensor) and not observation.is_floating_point():
         observation = as_input(observation, encoder)
     features: torch.Tensor = encoder(observation)
@@ -79,7 +79,7 @@ class FCEncoder(nn.Module):
         return layers
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Observations ``[..., obs_shape]`` of any dtype to features ``[..., hidden_size_list[-1]]``."""
+        """Map observations ``[..., obs_shape]`` of any dtype to features ``[..., hidden_size_list[-1]]``."""
         x = self.init(x if x.is_floating_point() else x.to(self.init.weight.dtype))
         x = self.act(x if self.init_norm is None else self.init_norm(x))
         output: torch.Tensor = self.main(x)
@@ -132,7 +132,7 @@ class ConvEncoder(nn.Module):
         self.mid = nn.Linear(flat, self.hidden_size_list[-1])
 
     def _halving_layers(self, kernel_size: Sequence[int]) -> tuple[list[nn.Module], int]:
-        """Layers of Dreamer's encoder, and the number of their outputs."""
+        """Return the layers of Dreamer's encoder, and the number of their outputs."""
         widths = [self.obs_shape[0], *self.hidden_size_list[: len(kernel_size)]]
         if len(self.hidden_size_list) not in (len(kernel_size), len(kernel_size) + 1):
             raise ValueError(
@@ -153,7 +153,7 @@ class ConvEncoder(nn.Module):
         padding: Sequence[int] | None,
         norm_type: str | None,
     ) -> tuple[list[nn.Module], int]:
-        """Convolutions and residual blocks, and the number of their outputs."""
+        """Return the convolutions and residual blocks, and the number of their outputs."""
         convs, blocks = len(kernel_size), self.hidden_size_list[len(kernel_size) : -1]
         paddings = [0] * convs if padding is None else list(padding)
         if not len(kernel_size) == len(stride) == len(paddings) or len(self.hidden_size_list) < convs:
@@ -186,7 +186,7 @@ class ConvEncoder(nn.Module):
         return channels * height * width
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Images ``[B, C, H, W]`` of any dtype to features ``[B, hidden_size_list[-1]]``."""
+        """Map images ``[B, C, H, W]`` of any dtype to features ``[B, hidden_size_list[-1]]``."""
         output: torch.Tensor = self.mid(self.main(x if x.is_floating_point() else x.to(self.mid.weight.dtype)))
         return output
 
@@ -229,7 +229,7 @@ class DictEncoder(nn.Module):
         self.fc = FCEncoder(total, hidden_size_list, activation=activation, norm_type=norm_type, dropout=dropout)
 
     def forward(self, x: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """``{name: [B, *shape of name]}`` to features ``[B, hidden_size_list[-1]]``; other names are ignored."""
+        """Map ``{name: [B, *shape of name]}`` to features ``[B, hidden_size_list[-1]]``; other names are ignored."""
         missing = [name for name in self.names if name not in x]
         if missing:
             raise KeyError(f"the observation misses {missing}, got {sorted(x)}")
@@ -300,7 +300,7 @@ class IMPALACnnDownStack(nn.Module):
         self.blocks = nn.Sequential(*blocks)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[B, in, H, W]`` to ``[B, out, ceil(H/2), ceil(W/2)]`` (the same size without pooling)."""
+        """Map ``[B, in, H, W]`` to ``[B, out, ceil(H/2), ceil(W/2)]`` (the same size without pooling)."""
         output: torch.Tensor = self.blocks(self.halve(self.firstconv(x)))
         return output
 
@@ -358,7 +358,7 @@ class IMPALAConvEncoder(nn.Module):
         self.dense = normed_linear(math.prod(current), outsize, scale=1.4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Images ``[B, C, H, W]`` of any dtype to features ``[B, outsize]``."""
+        """Map images ``[B, C, H, W]`` of any dtype to features ``[B, outsize]``."""
         x = x / self.scale_ob
         for stack in self.stacks:
             x = stack(x)
@@ -383,6 +383,6 @@ class GaussianFourierProjectionTimeEncoder(nn.Module):
         self.W = nn.Parameter(torch.randn(embed_dim // 2) * scale * 2 * math.pi, requires_grad=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Times ``[...]`` to features ``[..., embed_dim]``."""
+        """Map times ``[...]`` to features ``[..., embed_dim]``."""
         phase = x.unsqueeze(-1) * self.W
         return torch.cat([phase.sin(), phase.cos()], dim=-1)

@@ -1,4 +1,4 @@
-"""What an observation or action shape may look like, and errors that name it."""
+"""Valid observation and action shapes, and errors that name invalid ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeGuard
 import torch
 
 ObsShape: TypeAlias = "int | Sequence[int] | Mapping[str, int | Sequence[int]]"
-"""What a model takes as the shape of its observations; a mapping names the parts of a dict."""
+"""Observation shape of a model; a mapping names the parts of a dict."""
 
 Observation: TypeAlias = "torch.Tensor | Mapping[str, Any]"
 """A batch of observations: float or integer ``[B, *obs_shape]``, or such by name."""

@@ -11,7 +11,7 @@ import torch
 class StateRows(Sequence[Any]):
     """A list of recurrent states, which are cut out of ``columns`` when they are read.
 
-    It is a list for ``isinstance``, so that code that tells lists from dicts takes it for what it stands for.
+    It is a list for ``isinstance``, so that code which distinguishes lists from dicts treats it as a list.
 
     Args:
         columns: ``{'h', 'c'}`` of ``[N, ...]``.
@@ -21,7 +21,7 @@ class StateRows(Sequence[Any]):
     def __init__(self, columns: Mapping[str, torch.Tensor], depth: int = 1) -> None:
         self.columns, self.depth = columns, depth
 
-    #: As for a mock: ``type()`` tells the truth.
+    #: As for a mock, ``type()`` returns the real class.
     __class__ = property(lambda self: list)
 
     @staticmethod

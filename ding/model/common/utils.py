@@ -18,7 +18,7 @@ from ding.utils.signature import takes_argument
 
 # Annotations of arguments that take nothing but an int.
 _WHOLE = ("int", "<class 'int'>")
-# What may turn a switch on or off; a text such as 'no' would count as on.
+# Accepted values of a switch; a string such as 'no' would count as on.
 _SWITCHES = (bool, int, float, np.bool_, type(None))
 
 

@@ -9,7 +9,7 @@ from ding.model.common.state_rows import StateRows
 from ding.model.template._drqn import DRQN
 from ding.utils.nested import Tree
 
-# What a forbidden action is worth to a greedy choice; finite, so that differences stay numbers.
+# Value of a forbidden action in a greedy choice; finite, so that differences remain finite.
 FORBIDDEN_VALUE = -9999999.0
 
 

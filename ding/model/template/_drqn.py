@@ -63,7 +63,7 @@ class DRQN(nn.Module):
         inference: bool = False,
         saved_state_timesteps: Collection[int] | None = None,
     ) -> dict[str, Any]:
-        """Q values of one step (``inference``) or of a sequence.
+        """Return the Q values of one step (``inference``) or of a sequence.
 
         Arguments:
             inputs: ``obs`` ``[B, *obs_shape]`` in inference, else ``[T, B, *obs_shape]``; ``prev_state``: None, a
@@ -101,7 +101,7 @@ class DRQN(nn.Module):
         saved_state_timesteps: Collection[int] | None = None,
         extra: torch.Tensor | None = None,
     ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-        """Q values of a sequence, and the state after it.
+        """Return the Q values of a sequence, and the state after it.
 
         Arguments:
             obs: ``[T, B, *obs_shape]``.

@@ -90,7 +90,7 @@ class GTrXLDQN(nn.Module):
         )
 
     def forward(self, x: torch.Tensor | Mapping[str, Any], inference: bool = False) -> dict[str, Any]:
-        """Q values of a segment.
+        """Return the Q values of a segment.
 
         Arguments:
             x: observations ``[T, B, *obs_shape]``, which follow the memory that the network keeps; or ``{'obs',

@@ -129,6 +129,6 @@ class NoiseSteps(nn.Module):
 
 
 def discounted_weights(horizon: int, discount: float) -> torch.Tensor:
-    """Powers of a discount with mean 1, ``[H, 1]``."""
+    """Return powers of a discount with mean 1, ``[H, 1]``."""
     powers = discount ** torch.arange(horizon, dtype=torch.float64)
     return (powers / powers.mean()).float().unsqueeze(1)

@@ -93,7 +93,7 @@ def continuous_actor(
     activation: nn.Module | None,
     norm_type: str | None,
 ) -> nn.Sequential:
-    """Features ``[B, width]`` to ``pred``, actions in ``[-1, 1]`` (``action_space='regression'``), or to ``mu`` and
+    """Map features ``[B, width]`` to ``pred``, actions in ``[-1, 1]`` (``action_space='regression'``), or to ``mu`` and
     ``sigma`` of a normal distribution (``'reparameterization'``).
 
     Raises:

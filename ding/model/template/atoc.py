@@ -31,7 +31,7 @@ class ATOCAttentionUnit(nn.Module):
 
 
 class ATOCCommunicationNet(nn.Module):
-    """What the members of a group think after they have heard each other. State: ``_bi_lstm``.
+    """Communication within a group: updated thoughts of its members. State: ``_bi_lstm``.
 
     Raises:
         ValueError: ``thought_size`` is odd.

@@ -81,5 +81,5 @@ class ContinuousBC(nn.Module):
         self.actor = continuous_actor(vector_width(obs_shape), action_shape, action_space, *sizes)
 
     def forward(self, inputs: torch.Tensor) -> dict[str, Any]:
-        """Observations ``[B, *obs_shape]`` to ``action`` ``[B, N]`` (``[B]`` for N = 1), or ``logit``."""
+        """Map observations ``[B, *obs_shape]`` to ``action`` ``[B, N]`` (``[B]`` for N = 1), or ``logit``."""
         return actor_output(self.actor, inputs)

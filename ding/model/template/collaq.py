@@ -105,7 +105,7 @@ class CollaQSMACAttentionModule(nn.Module):
         self.attention_layer = CollaQMultiHeadAttention(1, q_dim, v_dim, size, size, size, activation=activation)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """``[T, B, A, O]`` to ``[T, B, A, O - own - ally features + 2 * attention_size]``."""
+        """Map ``[T, B, A, O]`` to ``[T, B, A, O - own - ally features + 2 * attention_size]``."""
         (own_start, own_stop), (ally_start, ally_stop) = self.self_feature_range, self.ally_feature_range
         lead, agents = inputs.shape[:-1], inputs.shape[-2]
         own = inputs[..., own_start:own_stop].reshape(lead.numel(), 1, -1)

@@ -212,7 +212,7 @@ class ValueDiffusion(GaussianDiffusion):
         return (found - wanted).square().mean(), numbers
 
     def forward(self, x: torch.Tensor, cond: Conditions, t: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        """Values ``[B, 1]`` of trajectories ``[B, H, T]`` with the noise of step ``t``."""
+        """Return the values ``[B, 1]`` of trajectories ``[B, H, T]`` with the noise of step ``t``."""
         output: torch.Tensor = self.model(x, cond, t)
         return output
 
@@ -380,7 +380,7 @@ class GaussianInvDynDiffusion(NoiseSteps):
         verbose: bool = True,
         return_diffusion: bool = False,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """Draw observations ``[B, H, O]`` that go on from the given ones.
+        """Draw observations ``[B, H, O]`` that continue the given ones.
 
         Args:
             cond: step -> observations ``[B, O]``.

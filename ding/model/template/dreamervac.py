@@ -95,11 +95,11 @@ class DREAMERVAC(nn.Module):
         return self.compute_actor(x) if mode == "compute_actor" else self.compute_critic(x)
 
     def compute_actor(self, x: torch.Tensor) -> ActionDist:
-        """Features ``[..., F]`` to the distribution of actions ``[..., action_shape]``."""
+        """Map features ``[..., F]`` to the distribution of actions ``[..., action_shape]``."""
         output: ActionDist = self.actor(x)
         return output
 
     def compute_critic(self, x: torch.Tensor) -> Predicted:
-        """Features ``[..., F]`` to the distribution of the value, with a mode ``[..., 1]``."""
+        """Map features ``[..., F]`` to the distribution of the value, with a mode ``[..., 1]``."""
         output: Predicted = self.critic(x)
         return output

@@ -38,7 +38,7 @@ class EBM(nn.Module):
         self.net = nn.Sequential(nn.Linear(obs_shape + action_shape, hidden_size), nn.ReLU(), head)
 
     def forward(self, obs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """``[B, S, O]`` and ``[B, S, N]`` to energies ``[B, S]``."""
+        """Map ``[B, S, O]`` and ``[B, S, N]`` to energies ``[B, S]``."""
         output: torch.Tensor = self.net(torch.cat([obs, action], dim=-1))["pred"].reshape(obs.shape[:-1])
         return output
 
@@ -59,7 +59,7 @@ class AutoregressiveEBM(nn.Module):
         )
 
     def forward(self, obs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        """``[B, S, O]`` and ``[B, S, N]`` to energies ``[B, S, N]``."""
+        """Map ``[B, S, O]`` and ``[B, S, N]`` to energies ``[B, S, N]``."""
         return torch.stack([ebm(obs, action[..., : i + 1]) for i, ebm in enumerate(self.ebm_list)], dim=-1)
 
 
@@ -111,11 +111,11 @@ class StochasticOptimizer(ABC):
 
     @abstractmethod
     def sample(self, obs: torch.Tensor, ebm: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-        """Observations ``[B, O]`` to ``train_samples`` actions each: ``[B, S, O]`` and ``[B, S, N]``."""
+        """Map observations ``[B, O]`` to ``train_samples`` actions each: ``[B, S, O]`` and ``[B, S, N]``."""
 
     @abstractmethod
     def infer(self, obs: torch.Tensor, ebm: nn.Module) -> torch.Tensor:
-        """Observations ``[B, O]`` to the action of the least energy that is found, ``[B, N]``."""
+        """Map observations ``[B, O]`` to the action of the least energy that is found, ``[B, N]``."""
 
     def _uniform(self, obs: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         """``count`` random actions for each observation, and as many copies of it."""
@@ -166,7 +166,7 @@ class DFO(StochasticOptimizer):
 
     @torch.no_grad()
     def infer(self, obs: torch.Tensor, ebm: nn.Module) -> torch.Tensor:
-        """Observations ``[B, O]`` to the action of the least energy that is found, ``[B, N]``."""
+        """Map observations ``[B, O]`` to the action of the least energy that is found, ``[B, N]``."""
         obs, actions = self._uniform(obs, self.inference_samples)
         for step in range(self.iters):
             actions = self._pass(obs, actions, ebm, self.noise_scale * self.noise_shrink**step)
@@ -268,7 +268,7 @@ class MCMC(StochasticOptimizer):
         return obs, actions
 
     def infer(self, obs: torch.Tensor, ebm: nn.Module) -> torch.Tensor:
-        """Observations ``[B, O]`` to the action of the least energy that is found, ``[B, N]``."""
+        """Map observations ``[B, O]`` to the action of the least energy that is found, ``[B, N]``."""
         obs, actions = self._uniform(obs, self.inference_samples)
         actions = self._walk(obs, actions, ebm, self.stepsize_scheduler)
         if self.optimize_again:

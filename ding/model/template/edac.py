@@ -58,7 +58,7 @@ class EDAC(ActorCriticModes):
         )  # fmt: skip
 
     def compute_actor(self, obs: torch.Tensor) -> dict[str, Any]:
-        """Observations ``[B, n]`` to ``logit``: the list of ``mu`` and ``sigma`` ``[B, N]``."""
+        """Map observations ``[B, n]`` to ``logit``: the list of ``mu`` and ``sigma`` ``[B, N]``."""
         return actor_output(self.actor, obs)
 
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class PolicyStem(nn.Module):
         self.cross_attention = CrossAttention(width, heads=8, dim_head=64, dropout=0.1)
 
     def compute_latent(self, x: torch.Tensor) -> torch.Tensor:
-        """Observations ``[B, *N, feature_dim]``, each a set of N vectors (one without the axis), to tokens
+        """Map observations ``[B, *N, feature_dim]``, each a set of N vectors (one without the axis), to tokens
         ``[B, 16, token_dim]``.
         """
         features = encode(x, self.feature_extractor)
@@ -110,6 +110,6 @@ class HPT(nn.Module):
         self.head = DuelingHead(_TOKENS * _TOKEN_WIDTH, action_dim)
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Observations ``[B, *N, state_dim]`` to ``logit`` ``[B, action_dim]``."""
+        """Map observations ``[B, *N, state_dim]`` to ``logit`` ``[B, action_dim]``."""
         output: dict[str, torch.Tensor] = self.head(self.policy_stem.compute_latent(x).flatten(1))
         return output

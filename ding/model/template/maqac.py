@@ -129,7 +129,7 @@ class JointMAQAC(ContinuousMAQAC):
 
     @property
     def actor_head(self) -> nn.Module:
-        """The actor, whose output layer begins as ``learn.init_w`` says."""
+        """The actor, whose output layer is initialised with ``learn.init_w``."""
         return self.actor
 
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ding.model.template._qac_parts import RELU, ActionShape, ActorCriticModes, 
 from ding.model.template.q_model import DEFAULT_HIDDEN_SIZES, make_encoder
 from ding.utils import MODEL_REGISTRY
 
-# What a type of action sees in the place of arguments that are not its own.
+# Input of an action type in place of the arguments of other types.
 _ABSENT = -2.0
 
 
@@ -78,7 +78,7 @@ class PDQN(ActorCriticModes):
         self.encoder = nn.ModuleList([self.dis_encoder, self.cont_encoder])
 
     def compute_continuous(self, inputs: Observation) -> dict[str, Any]:
-        """Observations ``[B, *obs_shape]`` to ``action_args`` ``[B, M]``."""
+        """Map observations ``[B, *obs_shape]`` to ``action_args`` ``[B, M]``."""
         pred = self.cont_head(encode(inputs, self.encoder[1]))["pred"]
         return {"action_args": pred if pred.ndim == 2 else pred.unsqueeze(-1)}
 

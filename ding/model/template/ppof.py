@@ -29,7 +29,7 @@ class DiscretePolicyHead(nn.Module):
         self.main = layer_stack(hidden_size, hidden_size, output_size, layer_num, activation, norm_type, noise=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Features ``[B, hidden_size]`` to logits ``[B, output_size]``."""
+        """Map features ``[B, hidden_size]`` to logits ``[B, output_size]``."""
         output: torch.Tensor = self.main(x)
         return output
 

@@ -103,7 +103,7 @@ class ContinuousQAC(ActorCriticModes):
         self.critic = nn.ModuleList([self.critic_encoder, self.critic_head])
 
     def compute_actor(self, obs: Observation) -> dict[str, Any]:
-        """Observations ``[B, *obs_shape]`` to ``action`` ``[B, N]`` (``[B]`` for N = 1); to ``logit``, the list of
+        """Map observations ``[B, *obs_shape]`` to ``action`` ``[B, N]`` (``[B]`` for N = 1); to ``logit``, the list of
         ``mu`` and ``sigma`` ``[B, N]``; or for a hybrid to ``logit`` ``[B, types]`` and ``action_args`` ``[B, M]``.
         """
         features = self.actor_encoder(obs)
@@ -166,11 +166,11 @@ class DiscreteQAC(ActorCriticModes):
         self.critic = nn.ModuleList([self.critic_encoder, self.critic_head])
 
     def compute_actor(self, obs: Observation) -> dict[str, Any]:
-        """Observations ``[B, *obs_shape]`` to ``logit`` ``[B, N]``."""
+        """Map observations ``[B, *obs_shape]`` to ``logit`` ``[B, N]``."""
         return {"logit": run_head(self.actor_head, self.actor_encoder(obs))["logit"]}
 
     def compute_critic(self, obs: Observation) -> dict[str, Any]:
-        """Observations (or a dict that holds them under ``obs``) to ``q_value`` ``[B, N]``, or a list of two."""
+        """Map observations (or a dict that holds them under ``obs``) to ``q_value`` ``[B, N]``, or a list of two."""
         own = isinstance(self.obs_shape, Mapping) and self.obs_shape.keys() <= obs.keys()  # type: ignore[union-attr]
         obs = obs["obs"] if isinstance(obs, Mapping) and not own else obs
         return {"q_value": each_value(self.critic_head, self.critic_encoder(obs), "logit")}

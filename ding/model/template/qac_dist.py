@@ -72,7 +72,7 @@ class QACDIST(ActorCriticModes):
         self.critic = on_hidden(width + action_width(action_shape), critic_head_hidden_size, activation, head)
 
     def compute_actor(self, obs: Observation) -> dict[str, Any]:
-        """Observations ``[B, obs_shape]`` to ``action`` ``[B, N]`` (``[B]`` for N = 1), or ``logit``: the list of
+        """Map observations ``[B, obs_shape]`` to ``action`` ``[B, N]`` (``[B]`` for N = 1), or ``logit``: the list of
         ``mu`` and ``sigma``.
         """
         return actor_output(self.actor, obs)  # type: ignore[arg-type]

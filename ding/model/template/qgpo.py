@@ -72,7 +72,7 @@ class GuidanceQt(nn.Module):
         self.embed = _time_embedding(time_embed_dim)
 
     def forward(self, action: torch.Tensor, t: torch.Tensor, condition: torch.Tensor | None = None) -> torch.Tensor:
-        """Energies of actions with the noise of times ``t``."""
+        """Return energies of actions with the noise of times ``t``."""
         output: torch.Tensor = self.qt(_joined(action, self.embed(t), condition))
         return output
 

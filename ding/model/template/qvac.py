@@ -65,5 +65,5 @@ class ContinuousQVAC(ContinuousQAC):
         return {"q_value": q_value, "v_value": run_head(self.critic_v_head, features)["pred"]}
 
     def compute_value(self, obs: Observation) -> dict[str, Any]:
-        """Observations ``[B, *obs_shape]`` to ``v_value`` ``[B]``."""
+        """Map observations ``[B, *obs_shape]`` to ``v_value`` ``[B]``."""
         return {"v_value": run_head(self.critic_v_head, self.critic_encoder(obs))["pred"]}

@@ -87,7 +87,7 @@ class RecurrentVAC(VAC):
         return self._run(x, actor=True, critic=False)
 
     def compute_critic(self, x: Mapping[str, Any]) -> dict[str, Any]:  # type: ignore[override]
-        """Observations and states to ``value`` ``[rows]`` and ``next_state``."""
+        """Map observations and states to ``value`` ``[rows]`` and ``next_state``."""
         return self._run(x, actor=False, critic=True)
 
     def compute_actor_critic(self, x: Mapping[str, Any]) -> dict[str, Any]:  # type: ignore[override]

@@ -105,7 +105,7 @@ class TDMPC2(ActorCriticModes):
         nn.init.zeros_(self.world["critic"].pred[-1][0].weight)  # type: ignore[index, union-attr]
 
     def encode(self, obs: torch.Tensor) -> torch.Tensor:
-        """Observations ``[..., n]`` to latent states ``[..., L]``."""
+        """Map observations ``[..., n]`` to latent states ``[..., L]``."""
         encoder = self.world["encoder"]
         output: torch.Tensor = encoder(obs if obs.is_floating_point() else as_input(obs, encoder))
         return output
@@ -116,7 +116,7 @@ class TDMPC2(ActorCriticModes):
         return output
 
     def reward(self, latent: torch.Tensor, action: torch.Tensor) -> TwoHotDistSymlog:
-        """Rewards ``[..., 1]`` of actions ``[..., A]`` in latent states ``[..., L]``, as a distribution."""
+        """Return rewards ``[..., 1]`` of actions ``[..., A]`` in latent states ``[..., L]``, as a distribution."""
         return self._two_hot(self.world["reward"](torch.cat([latent, action], -1)))
 
     def values(self, latent: torch.Tensor, action: torch.Tensor) -> TwoHotDistSymlog:
@@ -129,7 +129,7 @@ class TDMPC2(ActorCriticModes):
         return mu, (_LOG_STD_MIN + 0.5 * (_LOG_STD_MAX - _LOG_STD_MIN) * (torch.tanh(raw) + 1)).exp()
 
     def compute_actor(self, obs: torch.Tensor) -> dict[str, Any]:
-        """Observations ``[B, n]`` to ``logit``, the list of ``mu`` and ``sigma`` ``[B, A]`` of the policy prior."""
+        """Map observations ``[B, n]`` to ``logit``, the list of ``mu`` and ``sigma`` ``[B, A]`` of the policy prior."""
         return {"logit": [*self.prior(self.encode(obs))]}
 
     def compute_critic(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

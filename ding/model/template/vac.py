@@ -130,7 +130,7 @@ class VAC(nn.Module):
 
     mode = ["compute_actor", "compute_critic", "compute_actor_critic"]
 
-    # What the heads are made of: see ``PPOFModel``.
+    # Configuration of the heads, see ``PPOFModel``.
     _discrete_head_cls: type[nn.Module] = DiscreteHead
     _critic_head_cls: Callable[..., nn.Module] = RegressionHead
 

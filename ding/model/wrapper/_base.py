@@ -28,7 +28,7 @@ class IModelWrapper:
     on reach the module through any number of wrappers.
     """
 
-    #: What this wrapper keeps from one call to the next beside its arguments, of each environment, say.
+    #: State kept between calls in addition to the arguments, such as per environment.
     kept: Any = None
     #: Whether ``forward`` of this very class takes observations that are a float32 array, and then outputs of the
     #: model that are arrays. Not inherited: the ``forward`` of a subclass may know tensors only.
@@ -182,7 +182,7 @@ class TargetNetworkWrapper(IModelWrapper):
         if self._freq is not None and not direct and self._update_count % self._freq:
             return
         if self._average is None or direct or not self._blend(state_dict, self._average):
-            # Where names or shapes differ, this raises the error that says which.
+            # If names or shapes differ, this raises an error that names them.
             state = state_dict if isinstance(state_dict, Mapping) else state_dict.state_dict()
             self._model.load_state_dict(state, strict=True)
 

@@ -27,16 +27,16 @@ def _width(output_size: int | Sequence[int]) -> int:
 
 
 class RegressionHead(nn.Module):
-    """One number per output.
+    """Regression head: one number per output.
 
     State: ``main`` hidden layers, ``last`` output layer.
 
     Arguments:
-        input_size: features of the input.
+        input_size: Number of input features.
         output_size: number of outputs.
         layer_num: number of hidden layers.
-        final_tanh: squash the outputs into ``[-1, 1]``.
-        hidden_size: width of the hidden layers; ``input_size`` unless given.
+        final_tanh: Whether to squash the outputs into ``[-1, 1]``.
+        hidden_size: Width of the hidden layers; ``input_size`` by default.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class RegressionHead(nn.Module):
 
 
 class ReparameterizationHead(nn.Module):
-    """Mean and deviation of a normal distribution per output.
+    """Mean and standard deviation of a normal distribution per output.
 
     State: ``main`` hidden layers, ``mu``, and ``log_sigma_param`` ``[1, output_size]`` or ``log_sigma_layer``.
 
@@ -74,7 +74,7 @@ class ReparameterizationHead(nn.Module):
         sigma_type: ``fixed`` (the constant ``fixed_sigma_value``), ``independent`` (a parameter), ``conditioned`` (a
             layer over the features; log sigma in ``[-20, 2]``) or ``happo`` (half the sigmoid of a parameter).
         bound_type: ``tanh`` to squash ``mu`` into ``[-1, 1]``, or None.
-        hidden_size: width of the hidden layers; ``input_size`` unless given.
+        hidden_size: Width of the hidden layers; ``input_size`` by default.
     """
 
     sigma: torch.Tensor
@@ -155,10 +155,10 @@ class PopArtVHead(nn.Module):
 
 
 class EnsembleHead(nn.Module):
-    """Independent networks of one shape, each of their layers computed as one batched product (EDAC, arXiv:2110.01548).
+    """Ensemble of independent networks of equal shape, with one batched product per layer (EDAC, arXiv:2110.01548).
 
-    State: ``pred.i.0`` with weight ``[ensemble_num * out, in, 1]``, that of a grouped convolution. What follows it in a
-    layer is ``pred.i.1`` and so on; ``input_norm`` where there is one.
+    State: ``pred.i.0`` with weight ``[ensemble_num * out, in, 1]``, that of a grouped convolution. The following
+    modules of a layer are ``pred.i.1`` and so on; ``input_norm`` if there is one.
 
     Arguments:
         input_size, hidden_size, output_size: widths of one network.
@@ -240,28 +240,28 @@ class MemberNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(members * width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[E, B, width]`` in and out."""
+        """Normalise ``[E, B, width]``."""
         normed = nn.functional.layer_norm(x, self.shape[-1:])
         return normed * self.weight.view(self.shape) + self.bias.view(self.shape)
 
 
-# Normalisations over `[B, C, 1]`, whose channels are the features of all networks.
+# Normalisations over `[B, C, 1]`; the channels are the features of all networks.
 _OF_CHANNELS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, BatchRenorm)
 
 
 def _by_member(x: torch.Tensor, members: int) -> torch.Tensor:
-    """``[B, E * in]`` or ``[B, E * in, 1]`` as ``[E, B, in]``."""
+    """Return ``[B, E * in]`` or ``[B, E * in, 1]`` as ``[E, B, in]``."""
     return x.reshape(x.shape[0], members, -1).transpose(0, 1)
 
 
 def _channels(x: torch.Tensor) -> torch.Tensor:
-    """``[E, B, in]`` as ``[B, E * in, 1]``."""
+    """Return ``[E, B, in]`` as ``[B, E * in, 1]``."""
     return x.transpose(0, 1).reshape(x.shape[1], -1, 1)
 
 
 def _each_member(linear: nn.Conv1d, x: torch.Tensor) -> torch.Tensor:
-    """What a grouped convolution of width 1 computes, which is five times slower on a CPU: ``[E, B, in]`` to
-    ``[E, B, out]``. An input ``[B, in]`` of all members takes a single product.
+    """Compute a grouped convolution of width 1 five times faster on a CPU: ``[E, B, in]`` to ``[E, B, out]``. An input
+    ``[B, in]`` shared by all members takes a single product.
     """
     members = linear.groups
     if x.ndim == 2:

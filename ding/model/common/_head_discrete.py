@@ -1,4 +1,4 @@
-"""Heads of one value per discrete action."""
+"""Heads with one value per discrete action."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DiscreteHead(nn.Module):
         hidden_size: width of the input and of the hidden layers.
         output_size: number of actions.
         layer_num: number of hidden layers.
-        noise: noisy linear layers (arXiv:1706.10295).
+        noise: Whether to use noisy linear layers for exploration (arXiv:1706.10295).
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class DuelingHead(nn.Module):
     Arguments:
         hidden_size: width of the input and of the hidden layers.
         output_size: number of actions.
-        layer_num: number of hidden layers of both streams, unless ``a_layer_num`` or ``v_layer_num`` say otherwise.
-        noise: noisy linear layers (arXiv:1706.10295).
+        layer_num: Number of hidden layers of both streams, unless ``a_layer_num`` or ``v_layer_num`` is given.
+        noise: Whether to use noisy linear layers for exploration (arXiv:1706.10295).
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class DuelingHead(nn.Module):
 
 
 class StochasticDuelingHead(nn.Module):
-    """Dueling Q values for continuous actions: the mean advantage is that of sampled actions (ACER, arXiv:1611.01224).
+    """Dueling Q values for continuous actions, with the mean advantage of sampled actions (ACER, arXiv:1611.01224).
 
     Arguments:
         hidden_size: width of the input and of the hidden layers.
         action_shape: number of action dimensions.
-        last_tanh: squash sampled actions into ``[-1, 1]``.
+        last_tanh: Whether to squash sampled actions into ``[-1, 1]``.
     """
 
     def __init__(
@@ -105,13 +105,13 @@ class StochasticDuelingHead(nn.Module):
     def forward(
         self, s: torch.Tensor, a: torch.Tensor, mu: torch.Tensor, sigma: torch.Tensor, sample_size: int = 10
     ) -> dict[str, torch.Tensor]:
-        """Value the actions ``a``.
+        """Return the values of the actions ``a``.
 
         Arguments:
             s: features ``[B, hidden_size]``.
             a: actions ``[B, action_shape]``.
-            mu, sigma: of the policy at ``s``, each ``[B, action_shape]``.
-            sample_size: number of actions that are drawn per row.
+            mu, sigma: Output of the policy at ``s``, each ``[B, action_shape]``.
+            sample_size: Number of sampled actions per row.
 
         Returns:
             ``q_value`` and ``v_value``, each ``[B, 1]``.
@@ -128,7 +128,7 @@ class StochasticDuelingHead(nn.Module):
 
 
 class BranchingHead(nn.Module):
-    """Dueling Q values of several independent branches of actions with one common value (BDQ, arXiv:1711.08946).
+    """Dueling Q values of several independent action branches with a common value (BDQ, arXiv:1711.08946).
 
     State: ``V`` and ``branches.i``, each with hidden layers ``0`` and output layer ``1.0``.
 

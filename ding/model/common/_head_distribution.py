@@ -10,7 +10,7 @@ from ding.model.common._head_layers import layer_stack
 
 
 class _CategoricalHead(nn.Module):
-    """What the categorical heads share: the support and the way from atom logits to the output."""
+    """Common base of the categorical heads: the support, and the conversion of atom logits to the output."""
 
     support: torch.Tensor
 
@@ -43,8 +43,9 @@ class DistributionHead(_CategoricalHead):
     Arguments:
         hidden_size: width of the input and of the hidden layers.
         output_size: number of actions.
-        n_atom, v_min, v_max: number of atoms and the range that they span.
-        eps: least weight of an atom, before normalising.
+        n_atom, v_min, v_max: Number of atoms, typically 51, and the range of returns they span, which should cover all
+            returns.
+        eps: Minimum weight of an atom before normalisation.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ def layer_stack(
     """``layer_num`` hidden layers (``0``) and a linear output layer (``1``).
 
     Arguments:
-        noise: use ``NoiseLinearLayer`` for every linear layer.
+        noise: Whether to use ``NoiseLinearLayer`` for every linear layer.
         dropout: probability of dropout after each hidden layer, or None.
     """
     make_layer: Callable[[int, int], nn.Module] = NoiseLinearLayer if noise else nn.Linear
@@ -54,7 +54,7 @@ class MultiHead(nn.Module):
     State: ``pred.i`` per head.
 
     Arguments:
-        head_cls: makes a head from ``(hidden_size, output_size, **head_kwargs)``.
+        head_cls: Creates a head from ``(hidden_size, output_size, **head_kwargs)``.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Heads of quantiles at fractions that are drawn (IQN) or proposed by a network (FQF)."""
+"""Quantile heads at random fractions (IQN) or fractions proposed by a network (FQF)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class QuantileHead(nn.Module):
     Arguments:
         hidden_size: width of the input and of the hidden layers.
         output_size: number of actions.
-        num_quantiles: number of fractions per row.
-        quantile_embedding_size: number of cosines that embed a fraction.
+        num_quantiles: Number of fractions per row, typically 8 to 64; more reduce the variance and cost time.
+        quantile_embedding_size: Number of cosines that embed a fraction, typically 64.
         beta_function_type: risk measure that distorts the fractions of ``logit``: ``uniform``, ``CPW``, ``CVaR``,
             ``Pow``.
     """
@@ -79,12 +79,12 @@ class FQFHead(nn.Module):
     """Quantiles of the return per action at fractions proposed by a network (FQF, arXiv:1911.02140).
 
     State: ``sigma_pi`` (constants of the embedding), ``Q``, ``fqf_fc.0`` the embedding of fractions,
-    ``quantiles_proposal.0``. The arguments are those of ``QuantileHead``. The proposal sees the features without
+    ``quantiles_proposal.0``. The arguments are those of ``QuantileHead``. The proposal receives the features without
     gradient.
     """
 
     sigma_pi: torch.Tensor
-    #: Whether a quantile counts by the width of its fraction in ``logit``; else all count the same.
+    #: Whether ``logit`` weights quantiles by the widths of their fractions; otherwise all weights are equal.
     weighs_widths = True
 
     def __init__(

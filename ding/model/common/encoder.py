@@ -27,7 +27,7 @@ def encode(observation: Observation, encoder: nn.Module) -> torch.Tensor:
 
 
 class FCEncoder(nn.Module):
-    """Linear layers, each followed by the activation (the last one too).
+    """Linear layers, each followed by the activation (including the last one).
 
     State: ``init`` is the first linear layer, ``main`` the others: ``main.0``, ``main.2``, ... with activations
     between.
@@ -35,7 +35,7 @@ class FCEncoder(nn.Module):
     Arguments:
         obs_shape: features of the observation.
         hidden_size_list: widths of the layers; all equal with ``res_block``.
-        res_block: residual blocks, one per entry of ``hidden_size_list``, after the first layer.
+        res_block: Whether to use residual blocks, one per entry of ``hidden_size_list``, after the first layer.
         norm_type: normalisation before each activation, or None. (DI-engine applied it with ``res_block`` only.)
         dropout: probability of dropout after each layer of ``main``, or None.
 
@@ -176,7 +176,7 @@ class ConvEncoder(nn.Module):
     def _flat_size(
         self, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int], channels: int
     ) -> int:
-        # By arithmetic and not by a forward pass: building a model must not draw from or depend on anything.
+        # Computed arithmetically, without a forward pass: building a model must not draw random numbers.
         height, width = self.obs_shape[1:]
         for kernel, step, pad in zip(kernel_size, stride, padding):
             height = (height + 2 * pad - kernel) // step + 1
@@ -192,7 +192,7 @@ class ConvEncoder(nn.Module):
 
 
 class DictEncoder(nn.Module):
-    """Encode named observations: images by a ``ConvEncoder`` each, then all of them together by one ``FCEncoder``.
+    """Encode named observations: each image by a ``ConvEncoder``, then all of them by one ``FCEncoder``.
 
     The names are taken in sorted order. State: ``convs.<name>`` per image, ``fc``.
 
@@ -324,7 +324,7 @@ class IMPALAConvEncoder(nn.Module):
         outsize: number of features.
         scale_ob: divisor of the pixels.
         nblock: residual blocks per stack.
-        final_relu: whether the features are activated.
+        final_relu: Whether to activate the features.
         kwargs: of the stacks (``batch_norm``, ``pool``).
     """
 

@@ -1,4 +1,4 @@
-"""Heads: feature vectors to outputs. The parts live in small private modules; this is their public address."""
+"""Heads that map features to outputs; public address of the private modules."""
 
 from ding.utils.exports import lazy_exports
 

@@ -30,8 +30,8 @@ def as_shape(value: object, name: str) -> Shape:
 
 
 def squeezed(action_shape: object) -> object:
-    """Return a shape of one axis as an int and one of several as a tuple, which a model shows as its ``action_shape``;
-    what is no shape stays as it is.
+    """Return a shape of one axis as an int and one of several as a tuple, as models show in ``action_shape``; other
+    values are unchanged.
     """
     try:
         return as_shape(action_shape, "action_shape")
@@ -40,7 +40,7 @@ def squeezed(action_shape: object) -> object:
 
 
 def is_int(value: object) -> TypeGuard[int]:
-    """Return whether ``value`` is an integer (of Python or numpy) and no bool."""
+    """Return whether ``value`` is an integer (Python or numpy) but not a bool."""
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 

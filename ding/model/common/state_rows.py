@@ -1,4 +1,4 @@
-"""Recurrent states of a batch as columns, which look like nested lists of one state per row and agent."""
+"""Recurrent states of a batch as columns that behave like nested lists with one state per row and agent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StateRows(Sequence[Any]):
 
     @property
     def agent_columns(self) -> dict[str, torch.Tensor]:
-        """The columns with all agents of a row along one axis: ``[N, A, ...]``."""
+        """Columns with all agents of a row along one axis: ``[N, A, ...]``."""
         return {key: value.flatten(1, max(1, self.depth - 1)) for key, value in self.columns.items()}
 
     def __reduce__(self) -> tuple[type[StateRows], tuple[Mapping[str, torch.Tensor], int]]:

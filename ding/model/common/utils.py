@@ -16,7 +16,7 @@ from ding.torch_utils import build_activation
 from ding.utils import MODEL_REGISTRY, did_you_mean
 from ding.utils.signature import takes_argument
 
-# Annotations of arguments that take nothing but an int.
+# Annotations of arguments that accept only an int.
 _WHOLE = ("int", "<class 'int'>")
 # Accepted values of a switch; a string such as 'no' would count as on.
 _SWITCHES = (bool, int, float, np.bool_, type(None))
@@ -27,15 +27,14 @@ def create_model(cfg: Mapping[str, Any], defaults: Mapping[str, Any] | None = No
 
     Arguments:
         cfg: ``type``; ``import_names``, a list of modules to import first (optional); the arguments of the model.
-            Unchanged. Where the model takes a module as ``activation``, a name that `build_activation` knows will do.
+            Unchanged. If the model takes a module as ``activation``, a name known to `build_activation` is accepted.
         defaults: Arguments of the network that a policy has by default. Those that ``cfg`` repeats, and that this model
             does not take, are left out.
 
     Raises:
         ConfigValueError: there is no activation of that name (the message names those that there are), the model has
             no such argument, or it takes an int, a list of ints or a switch and gets something else.
-        ModelConfigError: a model of this library refuses its arguments. What a model of the user's raises passes
-            unchanged.
+        ModelConfigError: a model of this library refuses its arguments. Errors of custom models propagate unchanged.
         KeyError: no ``type``, or a name that is not registered (the message names the nearest known one).
     """
     kind = MODEL_REGISTRY.type_of(cfg)
@@ -74,8 +73,8 @@ def _without_foreign_defaults(cfg: Mapping[str, Any], defaults: Mapping[str, Any
 
 
 def _check_arguments(model: Callable[..., Any], arguments: dict[str, Any]) -> None:
-    """Refuse names that the model does not have, and values that are no ints, no lists of ints, or no switches, where
-    it takes nothing else. Whole numbers that are written as floats become ints.
+    """Refuse unknown argument names, and values of the wrong type where the model accepts only ints, lists of ints or
+    switches. Whole numbers written as floats become ints.
     """
     known = inspect.signature(model).parameters
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())

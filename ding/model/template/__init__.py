@@ -23,7 +23,7 @@ from ding.model.template import (  # noqa: F401
 from ding.utils import MODEL_REGISTRY
 from ding.utils.exports import lazy_exports, register_lazily
 
-# Rarely used: imported when they are built.
+# Rarely used: imported on first use.
 for _name, _class in {
     "atoc": "ATOC",
     "collaq": "CollaQ",

@@ -1,4 +1,4 @@
-"""Q values of several agents by one recurrent network, whose rows are environments times agents."""
+"""Q values of several agents by one recurrent network whose rows are environments times agents."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ FORBIDDEN_VALUE = -9999999.0
 
 
 class AgentValues(NamedTuple):
-    """What :func:`agent_values` returns."""
+    """Result of :func:`agent_values`."""
 
     #: ``[T, B, A, actions]``.
     q: torch.Tensor
@@ -25,7 +25,7 @@ class AgentValues(NamedTuple):
 
 
 def agent_values(network: DRQN, agent_state: torch.Tensor, prev_state: Any) -> AgentValues:
-    """Values of ``agent_state`` ``[T, B, A, *obs_shape]``, from the states of :func:`joint_state` before it."""
+    """Return the values for ``agent_state`` ``[T, B, A, *obs_shape]``, starting from states of :func:`joint_state`."""
     rows, agents = agent_state.shape[1:3]
     output, state = network.unroll(agent_state.flatten(1, 2), joint_state(prev_state, agents))
     next_state = StateRows(
@@ -77,7 +77,7 @@ def _per_agent(state: Any, agent_num: int) -> list[Any]:
 
 
 def with_time(data: Mapping[str, Any], single_step: bool) -> tuple[dict[str, Any], torch.Tensor | None]:
-    """``obs`` and ``action`` (None if there is none) of a network's input, with a time axis in any case."""
+    """Return ``obs`` and ``action`` (None if missing) of a network's input, always with a time axis."""
     obs, action = dict(data["obs"]), data.get("action")
     if single_step:
         obs = {key: value.unsqueeze(0) for key, value in obs.items()}

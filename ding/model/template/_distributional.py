@@ -15,7 +15,7 @@ RELU = nn.ReLU()
 
 
 class _CategoricalQModel(QModel):
-    """A Q model with a categorical head; the subclass names the head."""
+    """A Q model with a categorical head, which the subclass names."""
 
     head_cls: type[nn.Module]
 
@@ -55,10 +55,11 @@ class _CategoricalQModel(QModel):
 class C51DQN(_CategoricalQModel):
     """A categorical distribution of the return per action (C51, arXiv:1707.06887).
 
-    ``forward`` gives ``logit`` ``[B, N]`` (means) and ``distribution`` ``[B, N, n_atom]``.
+    ``forward`` returns ``logit`` ``[B, N]`` (means) and ``distribution`` ``[B, N, n_atom]``.
 
     Arguments:
-        n_atom, v_min, v_max: number of atoms and the range that they span. Others as in ``DQN``.
+        n_atom, v_min, v_max: Number of atoms, typically 51, and the range of returns they span. Other arguments as in
+            ``DQN``.
     """
 
     head_cls = DistributionHead
@@ -75,7 +76,7 @@ class RainbowDQN(_CategoricalQModel):
 class QRDQN(QModel):
     """Quantiles of the return per action at fixed fractions (QR-DQN, arXiv:1710.10044).
 
-    ``forward`` gives ``logit`` ``[B, N]``, ``q`` ``[B, N, M]`` and ``tau`` ``[B, M, 1]``.
+    ``forward`` returns ``logit`` ``[B, N]``, ``q`` ``[B, N, M]`` and ``tau`` ``[B, M, 1]``.
 
     Arguments:
         num_quantiles: the number of fractions, M. Others as in ``DQN``.
@@ -142,7 +143,7 @@ class _ImplicitQuantileModel(QModel):
 class IQN(_ImplicitQuantileModel):
     """Quantiles of the return per action at random fractions (IQN, arXiv:1806.06923).
 
-    ``forward`` gives ``logit`` ``[B, N]``, ``q`` ``[M, B, N]`` and ``quantiles`` ``[M * B, 1]``.
+    ``forward`` returns ``logit`` ``[B, N]``, ``q`` ``[M, B, N]`` and ``quantiles`` ``[M * B, 1]``.
 
     Arguments:
         num_quantiles: fractions per row, M.
@@ -158,7 +159,7 @@ class IQN(_ImplicitQuantileModel):
 class FQF(_ImplicitQuantileModel):
     """Quantiles of the return per action at fractions proposed by a network (FQF, arXiv:1911.02140).
 
-    ``forward`` gives what ``FQFHead`` says, all of it batch-first. The arguments are those of ``IQN``.
+    ``forward`` returns the output of ``FQFHead``, batch-first. The arguments are those of ``IQN``.
     """
 
     head_cls = FQFHead

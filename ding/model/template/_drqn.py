@@ -24,8 +24,8 @@ class DRQN(nn.Module):
 
     Arguments:
         lstm_type: ``normal``, ``pytorch`` or ``gru``, see ``get_lstm``.
-        res_link: add the features of the encoder to the output of the recurrent layer.
-        extra_width: further features that the recurrent layer reads beside those of the encoder. Others as in ``DQN``.
+        res_link: Whether to add the encoder features to the output of the recurrent layer.
+        extra_width: Number of further input features of the recurrent layer. Other arguments as in ``DQN``.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class DRQN(nn.Module):
 
         Arguments:
             obs: ``[T, B, *obs_shape]``.
-            state: as ``prev_state`` of ``forward``; a dict of the whole batch is the fastest form.
-            extra: the further features, ``[T, B, extra_width]``.
+            state: As ``prev_state`` of ``forward``; a dict of the whole batch is fastest.
+            extra: Further features, ``[T, B, extra_width]``.
 
         Returns:
             The output of ``forward`` for a sequence but for ``next_state``, and ``{'h', 'c'}`` of ``[layers, B, H]``.
@@ -114,7 +114,7 @@ class DRQN(nn.Module):
         steps, batch_size = _leading_axes(obs)
         features = self.encoder(map_nested(lambda x: x.flatten(0, 1), obs)).reshape(steps, batch_size, -1)
         seen = _beside(features, extra)
-        # In one call where nothing is wanted in between.
+        # One call if no intermediate state is needed.
         stride = steps if saved_state_timesteps is None else 1
         outputs, saved = [], []
         for step in range(0, steps, stride):
@@ -122,7 +122,7 @@ class DRQN(nn.Module):
             outputs.append(out)
             if saved_state_timesteps is not None and step + 1 in saved_state_timesteps:
                 saved.append(_per_row(state))
-        # Of one layer, the outputs are the hidden states.
+        # With one layer, the outputs are the hidden states.
         rnn_out = torch.cat(outputs)
         rows = (rnn_out + features if self.res_link else rnn_out).flatten(0, 1)
         output = {

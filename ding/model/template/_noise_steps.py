@@ -1,4 +1,4 @@
-"""The noise that diffusion adds to trajectories step by step, and how a step of it is taken off."""
+"""The noise that diffusion adds to trajectories, and its removal step by step."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Network = str | Callable[..., nn.Module]
 
 
 def remaining(t: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """0 at the last diffusion step, else 1: ``[B, 1, 1]``."""
+    """Return 0 at the last diffusion step, else 1: ``[B, 1, 1]``."""
     return (t > 0).to(x.dtype).reshape(-1, 1, 1)
 
 
 class NoiseSteps(nn.Module):
     """The noise of each diffusion step, and a network that predicts it.
 
-    Buffers are the betas, the share ``alphas_cumprod`` of a trajectory that is left after each step, and what follows
-    from them for the distribution of a step given the next one and the trajectory without noise.
+    The buffers are the betas, the remaining share ``alphas_cumprod`` of a trajectory after each step, and the derived
+    coefficients of a step given the next one and the noise-free trajectory.
     """
 
     betas: torch.Tensor
@@ -119,7 +119,7 @@ class NoiseSteps(nn.Module):
     def step_before(
         self, x: torch.Tensor, t: torch.Tensor, output: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What :meth:`q_posterior` returns, by what the network put out."""
+        """Return the result of :meth:`q_posterior` for the output of the network."""
         found = self.predict_start_from_noise(x, t, output)
         return self.q_posterior(found.clamp(-1, 1) if self.clip_denoised else found, x, t)
 

@@ -1,8 +1,8 @@
-"""The parallel mode above its workers: what each process does. Planes and launch are in ``ding.parallel``.
+"""Parallel mode above its workers: the process of each role. Planes and launch are in ``ding.parallel``.
 
-* ``roles``: which processes a run has; ``scaling``: collectors that join and leave.
-* ``coordinator``, ``workers``, ``learner_group``: the bodies of the roles.
-* ``reports``: what the coordinator reports of a run, as a ``RunStatus`` and as ``result.json``.
+* ``roles``: roles of a run; ``scaling``: collectors that join and leave.
+* ``coordinator``, ``workers``, ``learner_group``: functions of the roles.
+* ``reports``: reports of the coordinator, as a ``RunStatus`` and as ``result.json``.
 
-The bodies make workers, and so lie above them; the launcher below gets them as functions.
+These functions create workers, so they are on a higher floor; the launcher below receives them as arguments.
 """

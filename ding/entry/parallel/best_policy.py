@@ -1,9 +1,8 @@
-"""The best policy of a parallel run: ``EXP/ckpt/ckpt_best.pth.tar``, as of a serial run.
+"""Best policy of a parallel run, saved as ``EXP/ckpt/ckpt_best.pth.tar`` like that of a serial run.
 
-An evaluation in a collector publishes the weights that it judged as the policy ``EVALUATED``. Where they are the best
-so far, the coordinator saves them. They are what an evaluation needs, the network and the statistics of observations;
-there is no optimiser in them. How good they are stands in the manifest of the checkpoint, from which a coordinator that
-was restarted, and a run that is resumed, continue.
+An evaluation in a collector publishes its weights as the policy ``EVALUATED``. If they are the best so far, the
+coordinator saves them: the network and the statistics of observations, but no optimiser. The manifest of the checkpoint
+stores their result, from which a restarted coordinator and a resumed run continue.
 """
 
 import contextlib
@@ -27,11 +26,11 @@ _NOTE = "evaluation"
 
 
 class BestPolicy:
-    """Keeps the weights of the best evaluation of a run.
+    """Saves the weights of the best evaluation of a run.
 
     Args:
-        exp_name: the experiment folder.
-        kept: where evaluations publish what they judged.
+        exp_name: Experiment folder.
+        kept: Planes with the published weights of evaluations.
     """
 
     def __init__(self, exp_name: str, kept: KeptPlanes) -> None:
@@ -39,10 +38,10 @@ class BestPolicy:
         self._best = read_best(exp_name)
 
     def note(self, evaluation: Mapping[str, Any]) -> None:
-        """Save the weights of an evaluation if they are the best. That they cannot be saved is a warning.
+        """Save the weights of an evaluation if they are the best; a failure to save is logged as a warning.
 
         Args:
-            evaluation: as ``last_evaluation`` of a commander's status.
+            evaluation: ``last_evaluation`` of a commander's status.
         """
         result = last_evaluation(evaluation)
         if result is None or result.train_iter is None or not result.is_better_than(self._best):
@@ -59,12 +58,12 @@ class BestPolicy:
 
 
 def best_path(exp_name: str) -> Path:
-    """Return where the best policy of a run is."""
+    """Return the path of a run's best policy."""
     return Path(exp_name) / "ckpt" / BEST_CKPT_NAME
 
 
 def read_best(exp_name: str) -> EvaluationResult | None:
-    """Return how good the best policy is that a run has saved; ``None`` before the first."""
+    """Return the result of the best policy saved by a run; ``None`` before the first."""
     folder = folder_of(best_path(exp_name))
     assert folder is not None
     with contextlib.suppress(OSError, FileRefusedError, LookupError, TypeError):
@@ -73,10 +72,10 @@ def read_best(exp_name: str) -> EvaluationResult | None:
 
 
 def keep_as_best(exp_name: str, checkpoint: str, result: EvaluationResult) -> None:
-    """Make a copy of a checkpoint the best policy of a run.
+    """Save a copy of a checkpoint as the best policy of a run.
 
     Raises:
-        OSError: it cannot be written; the best policy before is whole.
+        OSError: It cannot be written; the previous best policy is intact.
     """
     path = best_path(exp_name)
     folder = folder_of(path)

@@ -1,6 +1,6 @@
-"""Roles of a parallel run that a script starts itself, one by one, with the functions of DI-engine.
+"""Roles of a parallel run started individually by a script, with DI-engine's functions.
 
-``parallel_pipeline`` and ``ding -m dist`` watch their roles and replace those that die; here the script does.
+``parallel_pipeline`` and ``ding -m dist`` supervise their roles and replace dead ones; here the script is responsible.
 """
 
 import logging
@@ -20,7 +20,7 @@ from ding.worker.learner.comm import create_comm_learner
 logger = logging.getLogger("ding.entry")
 
 Handle = list[Any]
-"""``[process, event that is set when it has started, event to close it]``."""
+"""``[process, event set after the start, event that closes it]``."""
 
 _LOOK_EVERY_S = 0.5
 
@@ -29,10 +29,10 @@ def run_learner(config: EasyDict, seed: int, start_learner_event: Any, close_lea
     """Run a comm learner in this process until the second event is set, or its parent process has ended.
 
     Args:
-        config: a section of the compiled system config, e.g. ``cfg.system.learner0``.
-        seed: for python, numpy and torch.
-        start_learner_event: set when it takes tasks.
-        close_learner_event: ends it.
+        config: Section of the compiled system config, e.g. ``cfg.system.learner0``.
+        seed: Seed of Python, NumPy and torch.
+        start_learner_event: Set when the learner accepts tasks.
+        close_learner_event: Ends the learner.
     """
     _run(create_comm_learner, config, seed, start_learner_event, close_learner_event)
 
@@ -45,13 +45,13 @@ def run_collector(config: EasyDict, seed: int, start_collector_event: Any, close
 def launch_learner(
     seed: int, config: EasyDict | None = None, filename: str | None = None, name: str | None = None
 ) -> Handle:
-    """Start :func:`run_learner` in a process of its own.
+    """Run :func:`run_learner` in a new process.
 
     Args:
-        seed: for python, numpy and torch.
-        config: a section of the compiled system config.
-        filename: without ``config``: a config file, or what ``ding -m dist -M config`` made of it.
-        name: of the section in that, ``learner0`` by default.
+        seed: Seed of Python, NumPy and torch.
+        config: Section of the compiled system config.
+        filename: Instead of ``config``: a config file, or a file of ``ding -m dist -M config``.
+        name: Name of the section in that file, by default ``learner0``.
 
     Returns:
         ``[process, start event, close event]``.
@@ -62,7 +62,7 @@ def launch_learner(
 def launch_collector(
     seed: int, config: EasyDict | None = None, filename: str | None = None, name: str | None = None
 ) -> Handle:
-    """Start :func:`run_collector` in a process of its own; see :func:`launch_learner`."""
+    """Run :func:`run_collector` in a new process; see :func:`launch_learner`."""
     return _launch(run_collector, "collector", seed, config, filename, name)
 
 
@@ -76,15 +76,15 @@ def launch_coordinator(
     """Run a coordinator in this process until the stop value is reached, then close it and the workers.
 
     Args:
-        seed: for python, numpy and torch.
-        config: the compiled parallel config, ``main`` and ``system``.
-        filename: without ``config``: as in :func:`launch_learner`.
-        learner_handle, collector_handle: what :func:`launch_learner` and :func:`launch_collector` returned; their start
-            is waited for.
+        seed: Seed of Python, NumPy and torch.
+        config: Compiled parallel config, ``main`` and ``system``.
+        filename: Instead of ``config``: as in :func:`launch_learner`.
+        learner_handle, collector_handle: Results of :func:`launch_learner` and :func:`launch_collector`; their starts
+            are awaited.
 
     Raises:
-        RuntimeError: a worker ended before it had started.
-        Exception: what ended the run.
+        RuntimeError: A worker ended before it had started.
+        Exception: The error that ended the run.
     """
     set_pkg_seed(seed)
     cfg = load_config(_file(config, filename), seed, save=False) if config is None else config

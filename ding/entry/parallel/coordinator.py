@@ -1,4 +1,4 @@
-"""The role of the coordinator."""
+"""Role of the coordinator."""
 
 import os
 import threading
@@ -23,11 +23,11 @@ STATUS_EVERY_S = 0.5
 
 
 def coordinate(context: RoleContext) -> dict[str, Any] | None:
-    """Run the coordinator until the run is over; returns its last status, or ``None`` when it was asked to stop.
+    """Run the coordinator until the run ends; return its last status, or ``None`` if it was asked to stop.
 
     Raises:
-        ConfigValueError: the port is taken.
-        PermanentRoleError: a task failed too often, or the run does not get on (``RunStalled``).
+        ConfigValueError: The port is in use.
+        PermanentRoleError: A task failed too often, or the run is stalled (``RunStalled``).
     """
     cfg = context.payload["cfg"]
     prepare(context, threads=1)
@@ -35,12 +35,12 @@ def coordinate(context: RoleContext) -> dict[str, Any] | None:
     own = cfg.system.coordinator
     former = context.peers().get(COORDINATOR)
     if former is not None:
-        # The workers look for it where it was.
+        # The workers look for it at its previous port.
         own.port = former["port"]
     own.journal = os.path.join(context.run_dir, JOURNAL)
     if os.path.exists(own.journal):
         wait_for_port(context, own.get("host"), own.port)
-    # They announce themselves, also after the coordinator was away.
+    # They enrol by themselves, also after an absence of the coordinator.
     own.update(learner={}, collector={})
 
     spans = {**Coordinator.default_config(), **own}
@@ -87,7 +87,7 @@ def _supervise(
     watchdog: Watchdog,
     taker: SnapshotTaker,
 ) -> bool:
-    """Report until the run is over (``True``) or this process gets the signal to stop (``False``)."""
+    """Report until the run ends (``True``) or this process is asked to stop (``False``)."""
     limits = context.payload["limits"]
     while not context.stop.wait(STATUS_EVERY_S):
         now = status()
@@ -101,14 +101,14 @@ def _supervise(
 
 
 class _ProcessWatch:
-    """Reports to the coordinator at once that the process of a worker ended; silence would show it much later."""
+    """Reports the end of a worker's process to the coordinator at once, instead of after its lease."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._pids: dict[str, int | None] = {}
 
     def look(self, name: str, processes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Compare the processes with what the launcher reported before."""
+        """Compare the processes with the launcher's previous report."""
         if name != LAUNCHER:
             return
         gone = {role: {"pid": None} for role in self._pids.keys() - processes.keys()}
@@ -117,7 +117,7 @@ class _ProcessWatch:
             self._pids[role] = pid
             kind = role.rstrip("0123456789")
             if before is not None and pid != before and kind in ("learner", "collector"):
-                # In a thread: to drop a dead process may take a while.
+                # In a thread: dropping a dead process may take a while.
                 error = process.get("last_error")
                 reason = "its process ended" + (f": {error}" if error else "")
                 drop = self._coordinator.drop_worker

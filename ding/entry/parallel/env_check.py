@@ -1,4 +1,4 @@
-"""What the env says of the config, asked before a process starts."""
+"""Check of the config against the env, before a process starts."""
 
 import contextlib
 from functools import partial
@@ -12,14 +12,14 @@ from ding.policy import get_policy_cls
 
 
 def check_env(main: EasyDict, strict: bool) -> None:
-    """Make one env of a run, and compare the network with its spaces.
+    """Create one env of a run, and compare the network with its spaces.
 
     Args:
-        main: the compiled main config.
-        strict: see :func:`~ding.entry.serial.shape_check.check_model_shapes`.
+        main: Compiled main config.
+        strict: See :func:`~ding.entry.serial.shape_check.check_model_shapes`.
 
     Raises:
-        ConfigValueError: ``obs_shape`` or ``action_shape`` does not fit; the experiment folder is removed.
+        ConfigValueError: ``obs_shape`` or ``action_shape`` does not match; the experiment folder is removed.
     """
     policy_cls = get_policy_cls(main.policy)
     env_fn, _, cfgs = get_vec_env_setting(main.env, collect=False)
@@ -29,5 +29,5 @@ def check_env(main: EasyDict, strict: bool) -> None:
 
 
 def _num_players(main: EasyDict) -> int:
-    """The players of each env: two where the league's commander leads the run."""
+    """Return the number of players per env: two with the commander of a league."""
     return 2 if main.policy.other.commander.get("type") == "one_vs_one" else 1

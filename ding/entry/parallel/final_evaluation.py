@@ -1,4 +1,4 @@
-"""The end of a run of several processes: its last weights are evaluated once more, and its result is written."""
+"""End of a run of several processes: evaluates the last weights once more, and writes the result."""
 
 import logging
 from collections.abc import Mapping
@@ -20,17 +20,17 @@ Configs = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def finish_evaluated(end: RunStatus, configs: Configs, seed: int) -> tuple[RunStatus, dict[str, Any], str]:
-    """Evaluate the last checkpoint of a run as :func:`evaluated_at_end`, and write ``result.json``.
+    """Evaluate the last checkpoint of a run with :func:`evaluated_at_end`, and write ``result.json``.
 
     Args:
-        end: the last status of the run.
-        configs: main and create config of the run, as they were given.
+        end: Last status of the run.
+        configs: Main and create config of the run, as given.
 
     Returns:
-        The status with that evaluation, what is in ``result.json``, and the end in a sentence.
+        The status with that evaluation, the content of ``result.json``, and a sentence about the end.
     """
     checkpoint = keep_final_checkpoint(end.exp_name, end.train_iter)
-    # First of all, for the evaluation may be interrupted.
+    # Before anything else, as the evaluation may be interrupted.
     finish_run(end, checkpoint)
     end = evaluated_at_end(end, *configs, seed, checkpoint)
     return end, *finish_run(end, checkpoint)
@@ -39,21 +39,21 @@ def finish_evaluated(end: RunStatus, configs: Configs, seed: int) -> tuple[RunSt
 def evaluated_at_end(
     status: RunStatus, main: Mapping[str, Any], create: Mapping[str, Any], seed: int, checkpoint: str | None
 ) -> RunStatus:
-    """Return the last status of a run with an evaluation of its last checkpoint, as ``ding -m eval`` would do it.
+    """Return the last status of a run, extended by an evaluation of its last checkpoint as by ``ding -m eval``.
 
-    The best evaluation is the one whose weights the run keeps. In a game of two players the opponent is that of the
-    last evaluation. Where the result is the best of the run, a copy of the checkpoint becomes its best policy. Nothing
-    is evaluated where the last evaluation was of these weights, or where no evaluation of the run came to its end (an
-    episode may have none). An evaluation that fails is a warning: the run itself came to its end.
+    The best evaluation is the one whose weights the run keeps. In a two-player game the opponent is that of the last
+    evaluation. If the result is the best of the run, a copy of the checkpoint becomes its best policy. The evaluation
+    is skipped if the last one had the same weights, or if no evaluation of the run was completed (an episode may never
+    end). A failed evaluation is logged as a warning, because the run itself has ended normally.
 
     Args:
-        main, create: the configs of the run.
-        checkpoint: path of the last checkpoint; ``None`` without one.
+        main, create: Configs of the run.
+        checkpoint: Path of the last checkpoint; ``None`` without one.
     """
     kept = read_best(status.exp_name)
     best = status.best_evaluation
     if kept is not None and best is not None and not best.is_better_than(kept):
-        # Reports come less often than evaluations may: the coordinator has seen them all.
+        # Reports may be rarer than evaluations: the coordinator has seen all of them.
         status = replace(status, best_evaluation=kept, best_return=kept.mean)
     train_iter = None if checkpoint is None else train_iter_of(checkpoint)
     if checkpoint is None or not train_iter or status.last_return is None:
@@ -70,7 +70,7 @@ def evaluated_at_end(
         found = replace(evaluate(own, seed=seed, load_path=checkpoint), train_iter=train_iter, opponent=opponent)
         if all(map(found.is_better_than, (kept, status.best_evaluation))):
             keep_as_best(status.exp_name, checkpoint, found)
-    except Exception as error:  # noqa: BLE001 - whatever envs and checkpoints raise is reported
+    except Exception as error:  # noqa: BLE001 - any error of envs and checkpoints is reported
         logger.warning("the last weights are not evaluated: %s", error)
         return status
     return judged_by(status, found)

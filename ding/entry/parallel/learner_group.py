@@ -1,10 +1,11 @@
-"""The learner group, a learner of several processes: an aggregator in its place, and a process for each rank.
+"""Learner group, a learner of several processes: an aggregator in its place, and one process per rank.
 
-The coordinator talks to the aggregator, which splits each batch among the ranks; these average their gradients by
-``torch.distributed``. They enrol at the aggregator. All of them are one group of roles: when one ends, all begin anew.
+The coordinator communicates with the aggregator, which splits each batch among the ranks; these average their gradients
+by ``torch.distributed`` and enrol at the aggregator. All of them form one group of roles: if one ends, all are
+restarted.
 
-On one machine the ranks find each other through a file in the folder of the run, which only its owner may read, and
-exchange gradients over the loopback interface. Over several machines they do as ``torchrun`` has it: rank 0 listens at
+On one machine the ranks find each other through a file in the run folder, readable only by its owner, and exchange
+gradients over the loopback interface. On several machines they follow ``torchrun``: rank 0 listens at
 ``MASTER_ADDR:MASTER_PORT``.
 """
 
@@ -40,7 +41,7 @@ CONNECT_TIMEOUT_S = 120.0
 
 
 def rank_name(learner: str, rank: int) -> str:
-    """Return the role of a rank: ``learner0_rank1``."""
+    """Return the role name of a rank: ``learner0_rank1``."""
     return f"{learner}_rank{rank}"
 
 
@@ -55,9 +56,9 @@ def make_ranks(
     """Return the roles of some ranks of a learner.
 
     Args:
-        within: as which worker their aggregator is known, of whose token theirs are made; empty where it has the
-            token of the run, and they, too.
-        more: for each ``Role``.
+        within: Worker name of their aggregator, from whose token theirs are derived; empty if aggregator and ranks use
+            the token of the run.
+        more: Further arguments of each ``Role``.
     """
     group = {"learner": learner, "world_size": world_size, "local_processes": len(ranks)}
     return [
@@ -74,13 +75,13 @@ def make_ranks(
 
 
 def aggregate(context: RoleContext) -> None:
-    """Run the aggregator of a learner until asked to stop, by the config in the payload's ``aggregator``.
+    """Run the aggregator of a learner until asked to stop, with the config in the payload's ``aggregator``.
 
-    With ``restarts_with_ranks`` in the payload it ends when a rank does not answer any more, to begin anew with all.
+    With ``restarts_with_ranks`` in the payload it ends when a rank does not answer any more, so that all are restarted.
 
     Raises:
-        ConfigValueError: a port is taken.
-        WorkersMissing: a rank did not come.
+        ConfigValueError: A port is in use.
+        WorkersMissing: A rank did not connect.
     """
     config = EasyDict(context.payload["aggregator"])
     if "cfg" in context.payload:
@@ -131,7 +132,7 @@ def aggregator_config(
     """Return the config of the aggregator of a learner.
 
     Args:
-        slave, master: ``host`` and ``port`` for the coordinator and for the ranks; any free ports when not given.
+        slave, master: ``host`` and ``port`` for the coordinator and for the ranks; by default free ports.
     """
     section = cfg.system[learner]
     host = {"host": section.get("host"), "port": 0}
@@ -150,14 +151,14 @@ def aggregator_config(
 def aggregator_addresses(
     cfg: EasyDict | None, learner: str, host: str | None, port: int | None
 ) -> dict[str, dict[str, Any]]:
-    """Return where an aggregator listens: for the coordinator (``slave``) and for the learners (``master``).
+    """Return the addresses of an aggregator: for the coordinator (``slave``) and for the learners (``master``).
 
     Args:
-        cfg: the compiled config, if there is one.
-        learner: for which the aggregator stands.
-        host: address; ``None``: that of the config.
-        port: for the coordinator, and the next one for the learners; ``None``: ``AGGREGATOR_PORT`` of the environment,
-            else those of the config, else 22272.
+        cfg: Compiled config, if any.
+        learner: Learner that the aggregator represents.
+        host: Address to listen on; ``None``: that of the config.
+        port: Port for the coordinator, followed by that for the learners; ``None``: environment variable
+            ``AGGREGATOR_PORT``, else those of the config, else 22272.
     """
     known = {} if cfg is None else cfg.system.get(learner.replace("learner", "learner_aggregator"), {})
     slave, master = dict(known.get("slave", {})), dict(known.get("master", {}))
@@ -172,10 +173,10 @@ def aggregator_addresses(
 
 
 def learn_rank(context: RoleContext) -> dict[str, Any] | None:
-    """Run one of the processes of a learner until asked to stop, or until its aggregator was away for too long.
+    """Run one of the processes of a learner until asked to stop, or until its aggregator is absent for too long.
 
     Raises:
-        GroupBroken: the other processes have ended, or stand still.
+        GroupBroken: The other processes have ended, or do not respond.
     """
     payload = context.payload
     learner, rank, world_size = payload["learner"], int(payload["rank"]), int(payload["world_size"])
@@ -190,7 +191,7 @@ def learn_rank(context: RoleContext) -> dict[str, Any] | None:
 
 
 def _join(context: RoleContext, learner: str, rank: int, world_size: int) -> bool:
-    """Join the group of ranks; ``False`` when asked to stop meanwhile."""
+    """Join the group of ranks; return ``False`` if asked to stop meanwhile."""
     payload = context.payload
     cfg, local_processes = payload["cfg"], payload["local_processes"]
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(payload["local_rank"]), WORLD_SIZE=str(world_size))
@@ -209,7 +210,7 @@ def _join(context: RoleContext, learner: str, rank: int, world_size: int) -> boo
 
 
 def _meeting_file(context: RoleContext, learner: str, rank: int) -> str | None:
-    """A new file for each life of the group; rank 0 says which."""
+    """Return the rendezvous file of the group's current incarnation, chosen by rank 0."""
     if rank == 0:
         path = os.path.join(context.run_dir, f"{learner}_{secrets.token_hex(8)}.group")
         context.announce({"group": path})

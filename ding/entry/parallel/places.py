@@ -1,7 +1,7 @@
-"""Where a run takes place, by ``system_config.backend``: what its roles are started by, and where its data lies.
+"""Place of a run by ``system_config.backend``: how its roles are started, and where its data is stored.
 
-* ``flask_fs``, and no backend: processes of this machine; data and policies in folders.
-* ``inproc``: threads of this process; data and policies in its memory.
+* ``flask_fs``, or no backend: processes of this machine; data and policies in folders.
+* ``inproc``: threads of this process; data and policies in memory.
 * ``ray``: actors of a Ray cluster; data and policies in its object store.
 """
 
@@ -32,23 +32,23 @@ _WORKERS = ("learner", "collector")
 
 
 class Place(NamedTuple):
-    """Where a run takes place."""
+    """Place of a run."""
 
     run_dir: Path
-    """Folder that the roles share."""
+    """Folder shared by the roles."""
     spawner: Spawner
-    """Starts them."""
+    """Starts the roles."""
     report: Callable[[RunStatus], None] = lambda status: None
-    """Called with each news of the run."""
+    """Called with each report of the run."""
 
 
 @contextlib.contextmanager
 def place_of(cfg: EasyDict) -> Iterator[Place]:
-    """Prepare the place of a run, note in ``cfg`` where its data is, and clear up in the end.
+    """Prepare the place of a run, store the location of its data in ``cfg``, and clean up at the end.
 
     Raises:
-        MissingExtraError: the backend needs a package that is not installed.
-        ConnectionError: there is no cluster at ``system_config.ray.address``.
+        MissingExtraError: The backend needs a package that is not installed.
+        ConnectionError: There is no cluster at ``system_config.ray.address``.
     """
     open_place = {"inproc": _threads, "ray": _actors}.get(cfg.system.get("backend"), _processes)
     with shared_run_dir(os.path.join(cfg.main.exp_name, "run")) as run_dir, open_place(cfg, run_dir) as place:
@@ -98,7 +98,7 @@ def _listen_to_other_nodes(cfg: EasyDict) -> None:
 
 
 def _set_name(cfg: EasyDict, name: str) -> None:
-    """Have all parts find data and policies by a name; folders of the config are not used."""
+    """Make all parts identify data and policies by a name instead of the config's folders."""
     for section in [cfg.system[key] for key in cfg.system if key.startswith(_WORKERS)]:
         section.update(path_data=name, path_policy=name)
     cfg.system.coordinator.path_data = name
@@ -110,7 +110,7 @@ def _set_name(cfg: EasyDict, name: str) -> None:
 
 
 def set_folder(cfg: EasyDict, key: str, folder: str) -> None:
-    """Put ``folder`` in the place of ``'auto'`` under ``key``, wherever the processes read it."""
+    """Replace ``'auto'`` under ``key`` by ``folder``, wherever the processes read it."""
     sections = [cfg.system[name] for name in cfg.system if name.startswith(_WORKERS)]
     paths = {os.path.abspath(folder) if one.get(key, "auto") == "auto" else one[key] for one in sections}
     for section in sections:

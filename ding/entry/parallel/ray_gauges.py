@@ -1,4 +1,4 @@
-"""The counters of a run as metrics of Ray, which its dashboard and Prometheus show."""
+"""Counters of a run as metrics of Ray, for its dashboard and Prometheus."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class RunGauges:
     """Sets a gauge ``ding_<name>`` with the tag ``run`` for each counter.
 
     Args:
-        exp_name: value of the tag.
+        exp_name: Value of the tag.
     """
 
     def __init__(self, exp_name: str) -> None:
@@ -31,7 +31,7 @@ class RunGauges:
         }
 
     def update(self, status: RunStatus) -> None:
-        """Set the gauges to what a status says."""
+        """Set the gauges to the values of a status."""
         restarts = sum(process.restarts for process in status.processes.values())
         for name, gauge in self._gauges.items():
             value = restarts if name == "restarts" else getattr(status, name)

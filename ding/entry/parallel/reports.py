@@ -1,4 +1,4 @@
-"""What a coordinator reports of a parallel run: as JSON, as a ``RunStatus``, and as the result of the run."""
+"""Reports of a coordinator about a parallel run: as JSON, as a ``RunStatus``, and as the result of the run."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -21,8 +21,8 @@ _DETAILS = ("tasks", "buffers", "duplicates")
 def with_run_figures(report: Mapping[str, Any], elapsed_s: float, rows_are_steps: bool = True) -> dict[str, Any]:
     """Return the coordinator's status with the figures of the run under the names of the serial mode.
 
-    ``env_step`` counts the steps whose samples were pushed; those of finished collector tasks where a sample is not
-    one step, or none was pushed. ``return`` is the mean return of the last evaluation.
+    ``env_step`` counts the steps whose samples were pushed, or those of finished collector tasks if a sample is not one
+    step or none was pushed. ``return`` is the mean return of the last evaluation.
     """
     rows = int((report.get("buffers") or {}).get("rows", 0)) // int(report.get("samples_per_step", 1))
     last = report.get("last_evaluation") or {}
@@ -31,12 +31,12 @@ def with_run_figures(report: Mapping[str, Any], elapsed_s: float, rows_are_steps
 
 
 class ReportReader:
-    """Makes a ``RunStatus`` of each report; counts the evaluations and the seconds, which outlive a coordinator.
+    """Converts each report to a ``RunStatus``; counts evaluations and seconds across restarts of the coordinator.
 
     Args:
-        exp_name: the experiment.
-        limits: ``train_iter`` and ``env_step`` at which the run ends, where it has limits.
-        stop_value: the mean return at which the run is solved.
+        exp_name: Experiment folder.
+        limits: ``train_iter`` and ``env_step`` at which the run ends, if it has limits.
+        stop_value: Mean return at which the run is solved.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ReportReader:
     def read(
         self, report: Mapping[str, Any] | None = None, processes: Mapping[str, ProcessStatus] | None = None
     ) -> RunStatus:
-        """Return how the run does by the newest report; ``None``: by the one before, with the processes of now."""
+        """Return the status by the newest report; ``None``: by the previous one, with the current processes."""
         if report is not None:
             self._evaluations += report.get("last_evaluation") != self._report.get("last_evaluation")
             self._report = report
@@ -66,7 +66,7 @@ class ReportReader:
         last = last_evaluation(report.get("last_evaluation") or {})
         if last is not None and last.is_better_than(self._best):
             self._best = last
-        # Between two reports there may have been an evaluation that nothing else is known of.
+        # There may have been an evaluation between two reports, of which only the count is known.
         best_return = report.get("best_return")
         if best_return is not None and (self._best is None or best_return > self._best.mean):
             self._best = EvaluationResult(best_return)
@@ -110,7 +110,7 @@ def last_evaluation(last: Mapping[str, Any]) -> EvaluationResult | None:
 
 
 def judged_by(status: RunStatus, result: EvaluationResult) -> RunStatus:
-    """Return a status with one more evaluation. That it solves a game of two players, only its commander can say."""
+    """Return a status with one more evaluation. Only the commander decides whether it solves a two-player game."""
     best = status.best_evaluation
     best = result if best is None or result.is_better_than(best) else best
     reached = status.stop_value is not None and result.mean >= status.stop_value and result.opponent is None
@@ -129,14 +129,14 @@ def judged_by(status: RunStatus, result: EvaluationResult) -> RunStatus:
 
 
 def newest_checkpoint(exp_name: str, train_iter: int = 0) -> str | None:
-    """Return the path of the checkpoint that a run got to, or ``None``.
+    """Return the path of the latest checkpoint of a run, or ``None``.
 
-    It is that from which a stopped learner goes on, if that is as far as the run got: a run that went back to a
+    It is the resume checkpoint of a stopped learner if that is as far as the run got; a run resumed from an earlier
+    snapshot may have left others with more train iterations. Otherwise it is the checkpoint with the most iterations.
     snapshot, and ended, may have left others of more train iterations before. Else it is that of the most iterations.
 
-    Args:
-        exp_name: the experiment.
-        train_iter: how far the run got, by its last report.
+    exp_name: Experiment folder.
+    train_iter: Train iteration of the run's last report.
     """
 
     def rank(path: Path) -> tuple[bool, int, int]:
@@ -144,22 +144,22 @@ def newest_checkpoint(exp_name: str, train_iter: int = 0) -> str | None:
         stopped_here = path.name.startswith(_RESUME_PREFIX) and (reached is None or reached >= train_iter)
         return (stopped_here, *progress_of(path))
 
-    # The best one is there for acting only.
+    # The best checkpoint is only for acting.
     saved = (path for path in Path(exp_name).glob("ckpt*/*.pth.tar") if path.name != BEST_CKPT_NAME)
     found = max(saved, key=rank, default=None)
     return None if found is None else str(found)
 
 
 def finish_run(status: RunStatus, checkpoint: str | None = None) -> tuple[dict[str, Any], str]:
-    """Write ``result.json`` from the last status of a run; returns what is in it, and the end in a sentence.
+    """Write ``result.json`` from the last status of a run; return its content, and a sentence about the end.
 
     Args:
-        checkpoint: the last checkpoint; found in the folder of the run when it is not given.
+        checkpoint: Last checkpoint; by default searched in the folder of the run.
     """
     report = status.report
     result = {key: report.get(key) for key in (*_FIGURES, *_DETAILS)}
     if "ratings" in report:
-        # Of the players of a league, former selves among them.
+        # Players of a league, including earlier versions of themselves.
         result["ratings"] = report["ratings"]
     checkpoint = checkpoint or keep_final_checkpoint(status.exp_name, status.train_iter)
     result.update(exp_name=status.exp_name, checkpoint=checkpoint, **evaluations_of(status))
@@ -168,7 +168,7 @@ def finish_run(status: RunStatus, checkpoint: str | None = None) -> tuple[dict[s
 
 
 def keep_final_checkpoint(exp_name: str, train_iter: int) -> str | None:
-    """Give the checkpoint that the stopping learner left the name of the final one; returns its path."""
+    """Rename the checkpoint of the stopped learner to that of the final one; return its path."""
     newest = newest_checkpoint(exp_name, train_iter)
     if newest is None or not Path(newest).name.startswith(_RESUME_PREFIX):
         return newest

@@ -1,8 +1,8 @@
-"""Which roles a run has.
+"""Roles of a run.
 
-The payload of each is the compiled config of the run (``ding.config.compile_config_parallel``) with folders instead of
-``'auto'``, so that all of them build their part from the same facts. The coordinator announces its address; the
-workers enrol there, whatever port they got. It has the token of the run, each worker has its own.
+The payload of each role is the compiled config of the run (``ding.config.compile_config_parallel``) with folders
+instead of ``'auto'``, so that all roles use the same settings. The coordinator announces its address; the workers enrol
+there from whatever port they got. The coordinator has the token of the run, each worker its own.
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ from ding.utils.credentials import WorkerName
 
 PRELOAD = (
     *("gymnasium", "torch", "ding.envs", "ding.policy", "ding.worker"),
-    # Of the scripts that start runs, whose main module each role imports again, and of the roles' servers.
+    # Imports of scripts that start runs, whose main module each role imports again, and of the roles' servers.
     *("ding.entry.parallel_entry", "ding.interaction.base.wsgi"),
 )
-"""What every role needs: the library's heavy imports, nothing that starts a thread."""
+"""Modules that every role needs: heavy imports of the library that start no thread."""
 
 
 def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
     """Return the roles of a run: the coordinator, the shards of its buffers, then the workers.
 
-    A learner of several processes is an aggregator, under the learner's name, and its ranks.
+    A learner of several processes consists of an aggregator, under the learner's name, and its ranks.
 
     Args:
-        cfg: compiled config with real folders.
+        cfg: Compiled config with actual folders.
         limits: ``train_iter`` and ``env_step`` at which the run ends.
     """
     payload = {"cfg": cfg, "limits": dict(limits)}
@@ -50,6 +50,6 @@ def make_roles(cfg: EasyDict, limits: Mapping[str, int]) -> list[Role]:
 
 
 def collector_role(cfg: EasyDict, limits: Mapping[str, int], name: str) -> Role:
-    """Return the role of the collector ``name``, of which ``cfg.system`` has a section."""
+    """Return the role of the collector ``name``, which has a section in ``cfg.system``."""
     payload = {"cfg": cfg, "limits": dict(limits)}
     return Role(name, collect_beside_others, payload, worker=(WorkerName("collector", name),))

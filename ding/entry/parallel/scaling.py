@@ -1,4 +1,4 @@
-"""Collectors that join and leave while a run goes on: the launcher follows the number that the coordinator reports."""
+"""Collectors that join and leave during a run: the launcher follows the target number reported by the coordinator."""
 
 import logging
 import re
@@ -17,15 +17,15 @@ _COLLECTOR = re.compile(r"collector(\d+)")
 
 
 class CollectorCount:
-    """Starts and retires collectors until there are as many as wanted.
+    """Starts and retires collectors to reach the target number.
 
-    New ones have names that no collector of this launcher had before: what a former one of the same name left, its
-    lease or its logs, is never taken for theirs. The newest leave first. Each is asked to stop as at the end of a run:
-    it reports that it leaves, and its task goes to another one.
+    New collectors get names that this launcher has not used before, so that leases and logs of former ones are never
+    confused with theirs. The newest leave first. Each is asked to stop as at the end of a run: it signs off, and its
+    task goes to another one.
 
     Args:
-        cfg: compiled config of the run; sections of collectors are added to it and removed from it.
-        limits: as for ``ding.entry.parallel.roles.make_roles``.
+        cfg: Compiled config of the run; sections of collectors are added and removed.
+        limits: See ``ding.entry.parallel.roles.make_roles``.
     """
 
     def __init__(self, cfg: EasyDict, limits: dict[str, int]) -> None:
@@ -34,7 +34,7 @@ class CollectorCount:
         self._next = 0
 
     def follow(self, launcher: Launcher) -> None:
-        """Look at what the coordinator reported last, and at the roles that there are."""
+        """Compare the coordinator's last report with the existing roles."""
         wanted = (launcher.roles[COORDINATOR].status or {}).get("collectors_wanted")
         if wanted is None or launcher.stopping:
             return

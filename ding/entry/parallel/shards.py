@@ -1,8 +1,8 @@
-"""The roles that hold the shards of replay buffers, and how the coordinator reaches them.
+"""Roles that hold the shards of replay buffers, and the coordinator's connection to them.
 
-With ``policy.other.replay_buffer.shards`` above 1 there are as many roles ``shard0``, ``shard1``, ..., each of which
-holds one shard of each buffer of the run. They are processes, or actors of Ray, as the other roles. Threads of one
-process would share its lock, so there the shards are objects of the coordinator, as they are without a launcher.
+With ``policy.other.replay_buffer.shards`` above 1 there are that many roles ``shard0``, ``shard1``, ..., each holding
+one shard of each buffer of the run. Like other roles they are processes or Ray actors. Threads of one process would
+share its lock, so there, and without a launcher, the shards are objects of the coordinator.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from ding.worker.coordinator.shards.sharded_buffer import Connect
 
 
 def shard_roles(cfg: EasyDict, payload: Mapping[str, Any]) -> list[Role]:
-    """Return the roles of the shards of a run; none where its buffers have no shards in processes of their own."""
+    """Return the roles of the shards of a run; empty if its buffers have no shards in separate processes."""
     count = int(cfg.main.policy.other.get("replay_buffer", {}).get("shards", 1))
     if count == 1 or cfg.system.get("backend") == "inproc":
         return []
@@ -30,10 +30,10 @@ def shard_roles(cfg: EasyDict, payload: Mapping[str, Any]) -> list[Role]:
 
 
 def hold_shards(context: RoleContext) -> None:
-    """Hold a shard of each buffer of the run until asked to stop.
+    """Serve a shard of each buffer of the run until asked to stop.
 
     Raises:
-        ConfigValueError: the host of the coordinator cannot be listened at.
+        ConfigValueError: The coordinator's host cannot be listened on.
     """
     cfg = context.payload["cfg"]
     prepare(context, threads=1)
@@ -50,7 +50,7 @@ def hold_shards(context: RoleContext) -> None:
 
 
 def connector(context: RoleContext) -> Connect | None:
-    """Return how the coordinator gets shards; ``None`` where they are objects of its process."""
+    """Return a function that connects the coordinator to shards; ``None`` if they are objects of its process."""
     cfg = context.payload["cfg"]
     if not context.payload.get("shard_roles"):
         return None

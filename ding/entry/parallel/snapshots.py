@@ -1,13 +1,13 @@
-"""Snapshots of a whole parallel run: what it needs to go on after all of its processes have ended.
+"""Snapshots of a whole parallel run: the state from which it resumes after all of its processes have ended.
 
 A snapshot is a checkpoint folder (:mod:`ding.utils.checkpoint`), ``EXP/ckpt/snapshot_<train iteration>``, with the
 journal of the coordinator (tasks, ledger, buffers with priorities, counters, the commander's state), the checkpoints of
-the learners and a list of the chunks that the buffers held. The chunks lie in ``EXP/ckpt/chunks``, one copy for all
-snapshots; the id of a chunk holds the checksum of its bytes, which is compared when it is read. So do the weights of
-the historical players of a league, which no learner publishes again, in ``EXP/ckpt/players``.
+the learners and a list of the chunks in the buffers. The chunks are in ``EXP/ckpt/chunks``, shared by all snapshots;
+the id of a chunk contains the checksum of its bytes, which is verified on reading. Similarly, ``EXP/ckpt/players``
+contains the weights of a league's historical players, which no learner publishes again.
 
-The coordinator writes one every ``policy.learn.run_state_freq`` train iterations, or where that is 0 every
-``policy.learn.run_state_every_s`` seconds, beside its work; the launcher writes the last one when all processes have
+The coordinator writes a snapshot every ``policy.learn.run_state_freq`` train iterations, or if that is 0 every
+``policy.learn.run_state_every_s`` seconds, in the background; the launcher writes the last one after all processes have
 ended.
 """
 
@@ -57,14 +57,14 @@ _KEPT_SNAPSHOTS = 2
 
 
 class SnapshotTaker:
-    """Takes snapshots in a thread, one at a time.
+    """Takes snapshots in a background thread, one at a time.
 
     Args:
-        exp_name: the experiment folder.
-        run_dir: the folder that the processes share.
-        kept: where the chunks and the weights are.
-        clock: says when.
-        files_held: while it is entered, no chunk is deleted.
+        exp_name: Experiment folder.
+        run_dir: Folder shared by the processes.
+        kept: Planes with the chunks and the weights.
+        clock: Schedule of the snapshots.
+        files_held: Context manager during which no chunk is deleted.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class SnapshotTaker:
         self._thread: threading.Thread | None = None
 
     def look(self, train_iter: int) -> None:
-        """Begin a snapshot when one is due."""
+        """Start a snapshot if one is due."""
         if not self._begun:
             self._clock.restart(train_iter)
             self._begun = True
@@ -92,7 +92,7 @@ class SnapshotTaker:
             self._thread.start()
 
     def close(self) -> None:
-        """Wait for the snapshot that is being taken."""
+        """Wait for the snapshot being taken."""
         if self._thread is not None:
             self._thread.join()
 
@@ -107,16 +107,16 @@ class SnapshotTaker:
 def save_snapshot(
     exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPlanes", asked: bool = True
 ) -> Path | None:
-    """Write a snapshot of a run; older ones but one are removed.
+    """Write a snapshot of a run, and remove all older ones but one.
 
     Args:
-        asked: whether the user asked for it. One that nobody asked for is left out where the disk has little room.
+        asked: Whether the user requested it. An automatic one is skipped if disk space is low.
 
     Returns:
-        Its folder; ``None`` where there is none, because no learner has a checkpoint yet, or for want of room.
+        Its folder; ``None`` if it was skipped, because no learner has a checkpoint yet or for lack of disk space.
 
     Raises:
-        OSError, JournalError: it cannot be written; those before are whole.
+        OSError, JournalError: It cannot be written; earlier snapshots are intact.
     """
     learners = _checkpoints_of_learners(exp_name)
     journal = Path(run_dir) / JOURNAL
@@ -130,7 +130,7 @@ def save_snapshot(
     try:
         state = copy_journal(journal, working)
         chunks = [chunk.ref["chunk"] for chunk in state.chunks]
-        # A chunk without a file is one that the learner will report as broken.
+        # A chunk without a file will be reported as broken by the learner.
         kept.data().copy_chunks(chunks, _pool(root))
         players = historical_weights(state.values.get("commander", {}).get("league", {}))
         _copy_weights(players, kept, _players(root))
@@ -140,7 +140,7 @@ def save_snapshot(
         parts = {JOURNAL: partial(shutil.copyfile, working), _CHUNKS: partial(_write_json, value=chunks)}
         write_parts(folder, {**parts, **{name: partial(link_file, path) for name, path in learners}}, notes)
     finally:
-        # With what SQLite has beside it while it writes.
+        # Including the auxiliary files of SQLite.
         for path in root.glob(f"{working.name}*"):
             path.unlink(missing_ok=True)
     keep_newest(folder, _KEPT_SNAPSHOTS)
@@ -149,19 +149,19 @@ def save_snapshot(
 
 
 def newest_snapshot(exp_name: str | os.PathLike[str]) -> Manifest | None:
-    """The newest good snapshot of a parallel run; those that are damaged are logged and passed over."""
+    """Return the newest good snapshot of a parallel run; damaged ones are logged and skipped."""
     good = good_numbered(Path(exp_name) / "ckpt", "snapshot")
     return next((manifest for manifest in good if JOURNAL in manifest.parts), None)
 
 
 def restore_snapshot(snapshot: Manifest, exp_name: str, run_dir: str | os.PathLike[str], kept: "KeptPlanes") -> None:
-    """Put what is in a snapshot where the processes of a new run look for it.
+    """Restore the contents of a snapshot for the processes of a new run.
 
     Args:
-        kept: where the new run has chunks and weights, which may be where the run before had them.
+        kept: Planes of the new run, which may be those of the previous run.
 
     Raises:
-        OSError, JournalError: it cannot be read or written.
+        OSError, JournalError: A file cannot be read or written.
     """
     chunks = json.loads(snapshot.path(_CHUNKS).read_text())
     missing = _pool(snapshot.folder.parent).copy_chunks(chunks, kept.data())
@@ -171,7 +171,7 @@ def restore_snapshot(snapshot: Manifest, exp_name: str, run_dir: str | os.PathLi
         )
     players = snapshot.notes.get("players", [])
     for folder in (snapshot.folder.parent / _PLAYERS).glob("*"):
-        # A player of a time after this snapshot: the run makes another one of that name.
+        # A player that is newer than this snapshot: the run will create another one of that name.
         if folder.name not in players:
             shutil.rmtree(folder)
     _copy_weights(players, _players(snapshot.folder.parent), kept, anew=True)
@@ -187,7 +187,7 @@ def restore_snapshot(snapshot: Manifest, exp_name: str, run_dir: str | os.PathLi
 
 
 def _pool(root: Path) -> FileDataPlane:
-    """The chunks of the snapshots; like checkpoints, they outlive the token of a run and have no seal."""
+    """Return the chunk store of the snapshots; like checkpoints, it outlives the run's token and has no seal."""
     return FileDataPlane(root / _POOL, seal=Seal())
 
 
@@ -196,12 +196,12 @@ def _players(root: Path) -> "KeptPlanes":
 
 
 class KeptPlanes:
-    """Where a run has what snapshots keep, as it is seen by a process that is none of its workers.
+    """Planes of a run with the data of snapshots, accessed by a process that is not one of its workers.
 
     Args:
-        kind: type of the planes.
-        path_data, path_policy: see ``open_planes``.
-        token: of the run, under which files are sealed; ``None``: without a seal.
+        kind: Type of the planes.
+        path_data, path_policy: See ``open_planes``.
+        token: Token of the run, which seals files; ``None``: no seal.
     """
 
     def __init__(self, kind: str, path_data: str, path_policy: str, token: str | None) -> None:
@@ -210,7 +210,7 @@ class KeptPlanes:
 
     @classmethod
     def of_run(cls, cfg: Mapping[str, Any], token: str | None) -> "KeptPlanes":
-        """Return those of a compiled config with real folders."""
+        """Return the planes of a compiled config with actual folders."""
         own = cfg["system"]["coordinator"]
         path_policy = cfg["main"]["policy"]["other"]["commander"]["path_policy"]
         return cls(own.get("planes", "file"), own["path_data"], path_policy, token)
@@ -219,7 +219,7 @@ class KeptPlanes:
         """Return the data plane.
 
         Raises:
-            StorageError: it is of a type that knows no frames.
+            StorageError: The plane's type does not support frames.
         """
         if self._kind == "file":
             return FileDataPlane(self._path_data, seal=self._seal)
@@ -229,7 +229,7 @@ class KeptPlanes:
         return plane
 
     def nbytes(self) -> int:
-        """How much data there is in files; 0 where it lies elsewhere."""
+        """Return the size of the data in files in bytes; 0 if it is stored elsewhere."""
         files = Path(self._path_data).rglob("*") if self._kind == "file" else ()
         total = 0
         for path in files:
@@ -238,13 +238,13 @@ class KeptPlanes:
         return total
 
     def newest(self, name: str) -> int | None:
-        """The newest version of a policy; ``None`` where there is none, as for a checkpoint that a user put there."""
+        """Return the newest version of a policy; ``None`` if there is none, as for a checkpoint added by a user."""
         if self._kind == "file" and not (Path(self._path_policy) / name).is_dir():
             return None
         return self.weights(name).newest()
 
     def weights(self, name: str) -> WeightPlane:
-        """Return the plane of the weights of a historical player, of which the newest version stays."""
+        """Return the plane of a historical player's weights, of which the newest version is kept."""
         if self._kind == "file":
             return FileWeightPlane(self._path_policy, name, keep_versions=1, seal=self._seal)
         return self._planes().weights(name)
@@ -254,10 +254,10 @@ class KeptPlanes:
 
 
 def _copy_weights(names: Collection[str], source: KeptPlanes, target: KeptPlanes, anew: bool = False) -> None:
-    """Copy the newest weights of each name. Those that are not here are left to their readers to miss.
+    """Copy the newest weights of each name; missing ones are skipped, and their readers will report them.
 
     Args:
-        anew: also such as are there already: the seal is another one.
+        anew: Also copy existing ones, because the seal differs.
     """
     for name in names:
         version = source.newest(name)
@@ -275,7 +275,7 @@ def _counters(state: JournalState) -> dict[str, int]:
 
 
 def _checkpoints_of_learners(exp_name: str) -> list[tuple[str, Path]]:
-    """Part and file of each checkpoint from which a learner goes on."""
+    """Return part name and file of each learner's resume checkpoint."""
     paths = sorted(Path(exp_name).glob("ckpt*/resume_*.pth.tar"))
     named = [(f"{path.parent.name}--{path.name}", path) for path in paths]
     return [(name, path) for name, path in named if _LEARNER.fullmatch(name)]

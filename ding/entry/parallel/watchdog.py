@@ -1,4 +1,4 @@
-"""Whether a run gets on: an alarm, and later its end, when it has no workers or makes no progress for too long."""
+"""Watchdog of a run: raises an alarm, and later ends the run, if it has no workers or no progress for too long."""
 
 import logging
 import time
@@ -9,24 +9,24 @@ from ding.parallel.launch import PermanentRoleError
 
 logger = logging.getLogger("ding.entry")
 
-# The most that counts between two looks: a process that stood still has seen nothing.
+# Maximum time counted between two calls: a suspended process has observed nothing.
 _LONGEST_STEP_S = 5.0
 
 
 class RunStalled(PermanentRoleError):
-    """A run without workers, or without progress, for as long as its config allows."""
+    """The run had no workers, or no progress, for longer than its config allows."""
 
 
 class Watchdog:
-    """Looks at the status of a run, again and again.
+    """Checks the status of a run repeatedly.
 
     Args:
-        alarm_s: seconds without workers of a kind, or without progress, after which there is an alarm; 0: never.
-        end_s: seconds after which the run ends; 0: never.
-        clock: seconds that only grow.
+        alarm_s: Seconds without workers of a kind, or without progress, until an alarm; 0: never.
+        end_s: Seconds until the run ends; 0: never.
+        clock: Monotonic clock, in seconds.
 
     Attributes:
-        alarm: what ``look`` returned last.
+        alarm: Last result of ``look``.
     """
 
     alarm: str | None = None
@@ -41,13 +41,13 @@ class Watchdog:
         self._figures: Any = None
 
     def look(self, status: Mapping[str, Any]) -> str | None:
-        """Return the alarm, as a sentence, or ``None``; see ``alarm``.
+        """Return the alarm as a sentence, or ``None``; see ``alarm``.
 
         Args:
-            status: that of ``Coordinator.status``.
+            status: Result of ``Coordinator.status``.
 
         Raises:
-            RunStalled: it lasts for too long.
+            RunStalled: The condition lasts for too long.
         """
         self.alarm = self._look(status)
         return self.alarm

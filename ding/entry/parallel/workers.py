@@ -1,4 +1,4 @@
-"""The roles of learners and collectors of one process, and what all worker roles share."""
+"""Roles of single-process learners and collectors, and shared code of all worker roles."""
 
 import contextlib
 import logging
@@ -32,31 +32,31 @@ logger = logging.getLogger("ding.entry")
 
 COORDINATOR = "coordinator"
 NODE_HOST = "node"
-"""The host of a role that listens where other nodes reach the one that it is on."""
+"""Host of a role that listens on an address of its node that other nodes can reach."""
 PEER_TIMEOUT_S = 120.0
 COLLECTOR_NICENESS = 10
-# How long a process waits for the port of the one before it, which may still be about to end.
+# Seconds to wait for the port of the previous process, which may still be ending.
 _PORT_PATIENCE_S = 20.0
 _PORT_PAUSE_S = 0.1
 LOOK_EVERY_S = 0.5
-# So many answers to the coordinator show that a worker works: one that breaks at its first step gives two or three.
+# Number of answers to the coordinator that prove a worker functional: one that fails at its first step gives 2 or 3.
 _PROOF_TASKS = 10
 
 
 class WorkerRefused(RuntimeError):
-    """The coordinator does not take this worker, or no more: another process has its name, or it is quarantined."""
+    """The coordinator rejects this worker: another process has its name, or it is quarantined."""
 
 
 class WrongToken(PermanentRoleError):
-    """The token of this worker is not that of the run."""
+    """The token of this worker does not belong to the run."""
 
 
 class CoordinatorUnreachable(PermanentRoleError):
-    """A worker did not reach its coordinator, from its start on."""
+    """A worker could not reach its coordinator since its start."""
 
 
 class _Endpoint(Protocol):
-    """The worker's end of the connection to its master."""
+    """Worker's end of the connection to its master."""
 
     @property
     def is_connected(self) -> bool: ...
@@ -68,7 +68,7 @@ class _Endpoint(Protocol):
 
 
 class CommWorker(Protocol):
-    """What a role runs: a comm learner, a comm collector, an aggregator."""
+    """Worker of a role: a comm learner, a comm collector, or an aggregator."""
 
     @property
     def slave(self) -> _Endpoint: ...
@@ -84,10 +84,10 @@ def collect(context: RoleContext) -> None:
 
 
 def collect_beside_others(context: RoleContext) -> None:
-    """Run a collector in a process of its own on the machine of the learners.
+    """Run a collector in a separate process on the machine of the learners.
 
-    With fewer cores than processes, the learners and the coordinator go first: samples beyond those that the learners
-    can use are of no worth, a learner that waits for a core is.
+    With fewer cores than processes, learners and coordinator have priority: surplus samples are worthless, whereas a
+    learner that waits for a core delays the run.
     """
     backend, system = context.payload["cfg"].system.get("backend"), context.payload["cfg"].system.coordinator
     if backend != "inproc" and hasattr(os, "nice") and 1 + len(system.learner) + len(system.collector) > cores():
@@ -96,7 +96,7 @@ def collect_beside_others(context: RoleContext) -> None:
 
 
 def learn(context: RoleContext) -> None:
-    """Run a learner until asked to stop; it leaves a checkpoint."""
+    """Run a learner until asked to stop; it saves a checkpoint."""
     _work_alone(context, "learner", create_comm_learner)
 
 
@@ -119,17 +119,17 @@ def work(
     section: dict[str, Any],
     master: str,
 ) -> bool:
-    """Run a comm worker until asked to stop; returns whether it ended because its master was away for too long.
+    """Run a comm worker until asked to stop; return whether it ended because its master was absent for too long.
 
     Args:
-        create: makes the worker from its config.
-        import_names: modules that the own config names; a task can use what they register.
-        section: its section of the system config.
-        master: the role at which it enrols.
+        create: Creates the worker from its config.
+        import_names: Modules of the own config; a task can use their registrations.
+        section: Section of the worker in the system config.
+        master: Role at which it enrols.
 
     Raises:
-        ConfigValueError: its port is taken.
-        BaseException: why it cannot go on.
+        ConfigValueError: Its port is in use.
+        BaseException: The error that ended the worker.
     """
     cfg = context.payload["cfg"]
     found = context.wait_for_peer(master, PEER_TIMEOUT_S)
@@ -147,7 +147,7 @@ def work(
     try:
         with bind_mistakes(f"system_config.{context.name}"):
             worker.start()
-        # When the coordinator moved, too: another process in this place is quicker than a change of the master.
+        # Also if the coordinator has moved: a replacement process is faster than a change of the master.
         outlasted = serve(worker, context, over)
     finally:
         worker.close()
@@ -157,7 +157,7 @@ def work(
 
 
 def wait_for_port(context: RoleContext, host: str | None, port: int | str | None) -> None:
-    """Wait until the process before this one has let go of the port that both of them have by the config."""
+    """Wait until the previous process has released the configured port."""
     deadline_s = time.monotonic() + _PORT_PATIENCE_S
     if isinstance(port, int) and port:
         while not is_port_free(host or LOCAL_HOST, port) and time.monotonic() < deadline_s:
@@ -167,7 +167,7 @@ def wait_for_port(context: RoleContext, host: str | None, port: int | str | None
 
 @contextlib.contextmanager
 def bind_mistakes(where: str) -> Iterator[None]:
-    """An address that cannot be listened to is a mistake in the config, which another start would not help."""
+    """Convert an error to bind an address to a config error, because a restart would not help."""
     try:
         yield
     except (PortTakenError, UnsafeBindError) as error:
@@ -175,18 +175,18 @@ def bind_mistakes(where: str) -> Iterator[None]:
 
 
 def serve(worker: CommWorker, context: RoleContext, over: threading.Event) -> bool:
-    """Wait until it is over; with a ``patience_s`` in the payload, also until no master was there for so long, which
-    is what is returned.
+    """Wait until the worker ends; with ``patience_s`` in the payload, also until its master is absent for that time,
+    and return whether that was the case.
 
     Raises:
-        CoordinatorUnreachable: no master was there in the first ``first_contact_s`` (``patience_s`` when not given).
-        WorkerRefused, WrongToken: the master does not take this worker.
+        CoordinatorUnreachable: No master appeared within ``first_contact_s`` (default ``patience_s``).
+        WorkerRefused, WrongToken: The master rejects this worker.
     """
     patience_s = context.payload.get("patience_s")
     first_contact_s = context.payload.get("first_contact_s") or patience_s
     seen_s, proven, reached = time.monotonic(), False, False
-    # Never without a timeout: handlers of signals run in this thread only, and a signal that came to another one, or
-    # just before the wait, does not end the wait.
+    # Always with a time-out: signal handlers run only in this thread, and a signal delivered to another thread, or just
+    # before the wait, does not end the wait.
     while not over.wait(LOOK_EVERY_S):
         if not proven and worker.slave.statistics().tasks_completed >= _PROOF_TASKS:
             proven = True
@@ -210,13 +210,13 @@ def _refused(name: str, error: ResponseException) -> Exception:
 
 
 def worker_config(section: Mapping[str, Any], name: str, import_names: list[str], address: str | None) -> EasyDict:
-    """Return what a comm worker is built from.
+    """Return the config of a comm worker.
 
     Args:
-        section: ``system.learner0`` and the like.
-        name: the worker's name, unique in the run.
-        import_names: modules that the own config names; a task can use what they register.
-        address: where the coordinator listens; ``None`` when it connects by itself.
+        section: Section such as ``system.learner0``.
+        name: Unique name of the worker in the run.
+        import_names: Modules of the own config; a task can use their registrations.
+        address: Address of the coordinator; ``None`` if the coordinator connects by itself.
     """
     own = {**section, "name": name, "coordinator_address": address}
     own["import_names"] = [*section.get("import_names", []), *import_names]
@@ -224,9 +224,9 @@ def worker_config(section: Mapping[str, Any], name: str, import_names: list[str]
 
 
 def prepare(context: RoleContext, threads: int) -> list[str]:
-    """Import the modules that the config names, seed, and bound the threads; returns the names of the modules.
+    """Import the modules of the config, seed, and limit the threads; return the names of the modules.
 
-    Hosts that are ``NODE_HOST`` become the address of this node in the payload's ``cfg``.
+    Hosts equal to ``NODE_HOST`` are replaced by the address of this node in the payload's ``cfg``.
     """
     cfg = context.payload["cfg"]
     for section in cfg.system.values():
@@ -235,30 +235,30 @@ def prepare(context: RoleContext, threads: int) -> list[str]:
     names = sorted(set(import_names_of(cfg)))
     import_module(names)
     torch.set_num_threads(threads)
-    if cfg.system.get("backend") != "inproc":  # whose roles share the generators of one process
+    if cfg.system.get("backend") != "inproc":  # its roles share the generators of one process
         name, life = _place(context)
         _seeds(cfg).seed_process(name, process=life, use_cuda=bool(cfg.main.policy.get("cuda", False)))
     return names
 
 
 def _seeds(cfg: EasyDict) -> SeedTree:
-    """Return the seed tree of the processes of a run; a resumed run does not repeat the numbers of its beginning."""
+    """Return the seed tree of a run's processes; a resumed run does not repeat the initial random numbers."""
     tree, resumed_at = SeedTree(cfg.seed), cfg.get("resumed_at")
     return tree if resumed_at is None else SeedTree(tree.derived("resumed run", index=resumed_at))
 
 
 def _place(context: RoleContext) -> tuple[str, int]:
-    """Return the place of this process in the seed tree: its name, such as ``collector3``, and number of restarts."""
+    """Return the place of this process in the seed tree: its name, e.g. ``collector3``, and its number of restarts."""
     return context.payload.get("unique_name") or context.name, context.incarnation
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads_for(cfg: EasyDict, kind: str) -> int:
-    """Torch threads: collectors play small batches on one; the learners share the cores that are left."""
+    """Return the number of torch threads: one for collectors with small batches, the remaining cores for learners."""
     if kind == "collector":
         return 1
     system = cfg.system.coordinator

@@ -1,14 +1,14 @@
-"""What people and programs see of a run, in both modes: one ``RunStatus``, and what is made of it.
+"""Displays and outputs of a run, in both modes, based on a common ``RunStatus``.
 
-* ``status``: the snapshot, its rates, ``result.json``.
-* ``views``, ``live``: log lines, or a view on a terminal.
-* ``access_file``: where a running parallel run can be asked (``ding status``, ``ding scale``).
+* ``status``: the status, its rates, ``result.json``.
+* ``views``, ``live``: log lines, or a live view on a terminal.
+* ``access_file``: address of an active parallel run (``ding status``, ``ding scale``).
 * ``status_file``: the status of a run as a file in its folder.
-* ``runs``, ``event_files``: which experiment folders there are, and the curves in them.
-* ``callbacks``: what users have called after evaluations and passes.
-* ``experiment``: what lies where in an experiment folder.
-* ``plot``: learning curves as an image (``ding plot``); as a page: ``ding.entry.board``.
-* ``compare``: experiments of several seeds beside each other (``ding compare``).
+* ``runs``, ``event_files``: experiment folders, and the curves in them.
+* ``callbacks``: user callbacks after evaluations and passes.
+* ``experiment``: layout of an experiment folder.
+* ``plot``: learning curves as an image (``ding plot``); for the web page see ``ding.entry.board``.
+* ``compare``: comparison of experiments of several seeds (``ding compare``).
 * ``seed_statistics``: interquartile means, bootstrap intervals, probability of improvement.
 """
 

@@ -1,5 +1,5 @@
-"""Where a running parallel run is asked for its status, or for other numbers of collectors: a file in its experiment
-folder, for its owner only.
+"""Address of an active parallel run for requests of its status or another number of collectors: a file in its
+experiment folder, readable only by its owner.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ _Answer = TypeVar("_Answer")
 
 
 class AccessFile:
-    """``<exp_name>/access.json``: address and token, while the run lasts. The token opens every door of the run.
+    """``<exp_name>/access.json`` with address and token of an active run. The token grants full access to the run.
 
     Args:
-        exp_name: the experiment folder.
-        token: the run's.
-        tls: ``system_config.tls``, with which it is asked, if it has that.
+        exp_name: Experiment folder.
+        token: Token of the run.
+        tls: ``system_config.tls`` for requests, if set.
     """
 
     def __init__(self, exp_name: str, token: str, tls: Mapping[str, Any] | None = None) -> None:
@@ -34,7 +34,7 @@ class AccessFile:
         self._address: str | None = None
 
     def update(self, announced: Mapping[str, Any] | None) -> None:
-        """Write the coordinator's address when it is new."""
+        """Write the coordinator's address if it has changed."""
         address = (announced or {}).get("address")
         if address is None or address == self._address:
             return
@@ -42,8 +42,8 @@ class AccessFile:
         write_text(self._path, json.dumps({"address": address, "token": self._token, "tls": self._tls}), private=True)
 
     def remove(self) -> None:
-        """The run is over; the file of another run, which came into the folder where there are no locks, stays."""
-        # What cannot be read, or is no such file, is nobody's.
+        """Remove the file at the end of the run, unless it belongs to another run (in a file system without locks)."""
+        # A file that is unreadable or malformed has no owner.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             if json.loads(self._path.read_text(encoding="utf-8")).get("token", self._token) != self._token:
                 return
@@ -51,10 +51,10 @@ class AccessFile:
 
 
 def read_status(exp_name: str) -> dict[str, Any]:
-    """Ask the run in ``exp_name`` for its status.
+    """Request the status of the run in ``exp_name``.
 
     Raises:
-        ConfigValueError: no run lasts there, or it does not answer.
+        ConfigValueError: No run is active there, or it does not answer.
     """
     from ding.interaction import fetch_status
 
@@ -63,12 +63,12 @@ def read_status(exp_name: str) -> dict[str, Any]:
 
 
 def ask_run(exp_name: str, request: Callable[..., _Answer], *args: object) -> _Answer:
-    """Return what a request to the run in ``exp_name`` returns; raises as ``read_status`` does.
+    """Send a request to the run in ``exp_name`` and return its result; raises like ``read_status``.
 
     Args:
-        exp_name: the experiment folder.
-        request: called with the address, ``args``, and the keywords ``run_token`` and ``tls``.
-        args: what is requested.
+        exp_name: Experiment folder.
+        request: Called with the address, ``args``, and the keywords ``run_token`` and ``tls``.
+        args: Arguments of the request.
     """
     from ding.interaction import InteractionError, TlsConfig
 

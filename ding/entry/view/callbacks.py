@@ -1,4 +1,4 @@
-"""What a script does while a pipeline runs, beside the hooks of the learner."""
+"""User callbacks during a pipeline, in addition to the hooks of the learner."""
 
 from collections.abc import Sequence
 
@@ -6,33 +6,34 @@ from ding.entry.view.status import RunStatus
 
 
 class RunCallback:
-    """Base class; override what is needed. The methods are called by the thread of the pipeline.
+    """Base class of callbacks; override the methods you need. They run in the thread of the pipeline.
 
-    In a parallel run they are called in the process of the pipeline, when the coordinator reports (about twice a
-    second): evaluations and passes between two reports are one call. That process also watches over the others, so a
-    call there must be quick.
+    In a parallel run they are called in the pipeline's process when the coordinator reports (about twice a second):
+    evaluations and passes between two reports result in one call. That process also supervises the others, so calls
+    must be short.
 
-    Each gets a ``RunStatus``: ``exp_name``, ``env_step``, ``train_iter``, ``last_return``, ``returns``, ``solved``, ...
+    Each method gets a ``RunStatus``: ``exp_name``, ``env_step``, ``train_iter``, ``last_return``, ``returns``,
+    ``solved``, ...
     """
 
     def on_evaluation(self, status: RunStatus) -> bool | None:
-        """An evaluation is over; ``False`` ends the run in order, as a limit does."""
+        """Called after an evaluation; return ``False`` to end the run in order, as at a limit."""
 
     def on_iteration(self, status: RunStatus) -> bool | None:
-        """A pass of the loop (collect, then train) is over; ``False`` ends the run in order.
+        """Called after a pass of the loop (collect, then train); return ``False`` to end the run in order.
 
-        In a parallel run: the learners have done train iterations since the last call.
+        In a parallel run: called if the learners have done train iterations since the last call.
         """
 
     def on_end(self, status: RunStatus) -> None:
-        """The run came to its end: solved, at a limit, or ended by a callback; not after an error or a signal."""
+        """Called at the end of the run (solved, at a limit, or by a callback); not after an error or a signal."""
 
 
 class Callbacks:
-    """Several callbacks as one.
+    """Several callbacks combined into one.
 
     Attributes:
-        watch_iterations: whether one of them wants to be called after each pass.
+        watch_iterations: Whether one of them must be called after each pass.
     """
 
     def __init__(self, callbacks: Sequence[RunCallback] = ()) -> None:
@@ -40,13 +41,13 @@ class Callbacks:
         self.watch_iterations = any(type(one).on_iteration is not RunCallback.on_iteration for one in self._all)
 
     def evaluated(self, status: RunStatus) -> bool:
-        """Call ``on_evaluation`` of all; returns whether the run goes on."""
-        # All are called, also behind one that ends the run.
+        """Call ``on_evaluation`` of all; return whether the run continues."""
+        # All are called, even after one that ends the run.
         answers = [one.on_evaluation(status) for one in self._all]
         return False not in answers
 
     def iterated(self, status: RunStatus) -> bool:
-        """Call ``on_iteration`` of all; returns whether the run goes on."""
+        """Call ``on_iteration`` of all; return whether the run continues."""
         answers = [one.on_iteration(status) for one in self._all]
         return False not in answers
 
@@ -57,11 +58,11 @@ class Callbacks:
 
 
 class ReportedProgress:
-    """Calls callbacks of a run that other processes do, from the statuses that are read of it.
+    """Calls the callbacks for a run in other processes, based on its statuses.
 
     Args:
-        callbacks: of the user.
-        begun: where the run begins.
+        callbacks: User callbacks.
+        begun: Status at the start of the run.
     """
 
     def __init__(self, callbacks: Sequence[RunCallback], begun: RunStatus) -> None:
@@ -69,7 +70,7 @@ class ReportedProgress:
         self._last = begun
 
     def update(self, status: RunStatus) -> bool:
-        """Call what has happened since the last status; returns whether the run goes on."""
+        """Call the callbacks for all events since the last status; return whether the run continues."""
         last, self._last = self._last, status
         goes_on = status.evaluations <= last.evaluations or self._callbacks.evaluated(status)
         if status.train_iter > last.train_iter:
@@ -77,6 +78,6 @@ class ReportedProgress:
         return goes_on
 
     def end(self, status: RunStatus) -> None:
-        """Call what has happened until the end, and ``on_end``."""
+        """Call the callbacks for all events until the end, and ``on_end``."""
         self.update(status)
         self._callbacks.ended(status)

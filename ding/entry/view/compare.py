@@ -1,6 +1,6 @@
-"""``ding compare``: experiments of several seeds each beside each other, in numbers and as curves.
+"""``ding compare``: comparison of experiments of several seeds, in numbers and as curves.
 
-Only result, status and event files and the text of saved configs are read; nothing of a run is executed.
+Only result, status and event files and the text of saved configs are read; no code of a run is executed.
 """
 
 import contextlib
@@ -31,9 +31,9 @@ from ding.entry.view.seed_statistics import Scores, bootstrap_interval, interqua
 from ding.entry.view.status import UNBOUNDED, finite
 from ding.utils import did_you_mean
 
-#: What an evaluation is recorded under: by a pipeline, by a task, by scripts of DI-engine.
+#: Tags of evaluations: of pipelines, of tasks, of DI-engine scripts.
 RETURN_TAGS = (DEFAULT_TAG, "basic/eval_episode_return_mean", "evaluator_step/eval_episode_return_mean")
-#: What experiments can be compared by, and how a table names it.
+#: Measures for the comparison, with their names in tables.
 MEASURES = {"return": "return", "area": "mean return of the curve", "steps": "env steps to the stop value"}
 
 _JOINED_STEP, _JOINED_ITER = "_step/", "_iter/"
@@ -41,30 +41,31 @@ _JOINED_STEP, _JOINED_ITER = "_step/", "_iter/"
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic over seeds, and its bootstrap interval of 95 %, which one seed does not have."""
+    """Statistic over seeds with its 95 % bootstrap interval, which a single seed does not have."""
 
     value: float
     low: float | None = None
     high: float | None = None
 
     def text(self) -> str:
-        """Return the value and, where there is one, the interval."""
+        """Return the value and, if there is one, the interval."""
         interval = "" if self.low is None or self.high is None else f" ({_number(self.low)} to {_number(self.high)})"
         return f"{_number(self.value)}{interval}"
 
 
 @dataclass(frozen=True)
 class ExperimentRow:
-    """What the seeds of one experiment reached.
+    """Results of the seeds of one experiment.
 
     Attributes:
-        name: Of the experiment.
+        name: Name of the experiment.
         runs: Its experiment folders.
-        returns: Interquartile mean (IQM) of the returns at the step at which all are compared.
-        area: IQM of the mean return from the first evaluation to that step: the area under the curve by its width.
-        solved: How many runs reached the stop value; None without one.
-        steps: IQM of the env steps to the first evaluation that did, infinite where too few did.
-        probability: That a run of the first experiment is better than one of this one, by the measure of the table.
+        returns: Interquartile mean (IQM) of the returns at the common step.
+        area: IQM of the mean return from the first evaluation to that step (the normalised area under the curve).
+        solved: Number of runs that reached the stop value; None without one.
+        steps: IQM of the env steps to the first evaluation that did; infinite if too few did.
+        probability: Probability that a run of the first experiment is better than one of this one, by the table's
+            measure.
     """
 
     name: str
@@ -78,16 +79,16 @@ class ExperimentRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Experiments beside each other.
+    """Comparison of experiments.
 
     Attributes:
-        tag: Of the evaluation returns.
+        tag: Tag of the evaluation returns.
         at: Step at which returns are compared.
-        by: A name of :data:`MEASURES`: what the probabilities are about.
-        stop_value: Return that counts as solved; None where the runs have none in common.
-        rows: A row per experiment.
-        curves: A curve per experiment.
-        notes: What a reader has to know of the numbers, a sentence each.
+        by: Measure of the probabilities, a key of :data:`MEASURES`.
+        stop_value: Return that counts as solved; None if the runs have no common one.
+        rows: One row per experiment.
+        curves: One curve per experiment.
+        notes: Notes on the numbers, one sentence each.
     """
 
     tag: str
@@ -99,13 +100,13 @@ class Comparison:
     notes: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all but the curves as JSON-like data; what is infinite or missing is None."""
+        """Return all data but the curves in JSON-like form; infinite and missing values are None."""
         plain = {"tag": self.tag, "at": self.at, "by": self.by, "stop_value": self.stop_value}
         rows = [finite(asdict(row)) for row in self.rows]
         return {**plain, "experiments": rows, "notes": list(self.notes)}
 
     def table(self) -> str:
-        """Return the rows as text, and the notes below them."""
+        """Return the rows as text, followed by the notes."""
         axis = "train iterations" if _JOINED_ITER in self.tag else "env steps"
         head = ["experiment", "seeds", f"return at {self.at:,} {axis}", MEASURES["area"]]
         if self.stop_value is not None:
@@ -129,7 +130,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run: its curve, and what its files say of its end."""
+    """One run: its curve, and its end according to its files."""
 
     folder: Path
     curve: RunCurve
@@ -147,7 +148,7 @@ class _Run:
         return float(np.interp(step, *self.curve))
 
     def area(self, first: int, last: int) -> float:
-        """The mean of the curve between two steps."""
+        """Return the mean of the curve between two steps."""
         if last <= first:
             return self.at(last)
         steps = self.curve[0]
@@ -170,16 +171,16 @@ def compare(
     """Compare experiments by interquartile means over their seeds, with intervals and probabilities of improvement.
 
     Args:
-        experiments: Folders, in which runs that differ in their seed only are one experiment, and patterns such as
-            ``'exp/dqn_*'``, whose runs are one experiment each.
-        tag: Of the evaluation returns; found when not given.
-        at: Step at which returns are compared. When not given, the end of the shortest run that is not solved: a
-            solved run keeps the return at which it was stopped, as nothing is known of the others behind their end.
-        by: What the probabilities of improvement are about, a name of :data:`MEASURES`.
-        stop_value: Return that counts as solved; that of the configs when not given.
+        experiments: Folders, in which runs that differ only in their seed form one experiment, and patterns such as
+            ``'exp/dqn_*'``, whose runs form one experiment each.
+        tag: Tag of the evaluation returns; by default detected.
+        at: Step at which returns are compared; by default the end of the shortest unsolved run. A solved run keeps its
+            last return, because nothing is known beyond the end of a run.
+        by: Measure of the probabilities of improvement, a key of :data:`MEASURES`.
+        stop_value: Return that counts as solved; by default that of the configs.
 
     Raises:
-        ConfigValueError: nothing is found under one of the names, or no run has the tag.
+        ConfigValueError: Nothing is found under one of the names, or no run has the tag.
     """
     if by not in MEASURES:
         raise ConfigValueError(f"by={by!r} is unknown.{did_you_mean(by, MEASURES)}")
@@ -210,7 +211,7 @@ def compare(
 
 
 def _grouped(experiments: Iterable[str | Path]) -> list[tuple[str, list[Path]]]:
-    """Names and runs of the experiments, in the order in which they were named."""
+    """Return names and runs of the experiments, in the given order."""
     groups: dict[str, list[Path]] = {}
     for name in map(str, experiments):
         is_pattern = not Path(name).is_dir() and glob.has_magic(name)
@@ -226,9 +227,9 @@ def _grouped(experiments: Iterable[str | Path]) -> list[tuple[str, list[Path]]]:
 
 
 def _tag_of(runs: Sequence[dict[str, Scalars]]) -> str:
-    """The tag of evaluation returns that all runs have, else the first that any has.
+    """Return the tag of evaluation returns that all runs have, else the first that any run has.
 
-    Where training takes no env steps, the one over train iterations.
+    If training takes no env steps, it is the tag over train iterations.
     """
     tags = [tag for tag in RETURN_TAGS if all(tag in run for run in runs)]
     tags += [tag for tag in RETURN_TAGS if any(tag in run for run in runs)]
@@ -241,7 +242,7 @@ def _tag_of(runs: Sequence[dict[str, Scalars]]) -> str:
 
 
 def _read(folder: Path, scalars: dict[str, Scalars], tag: str) -> _Run | None:
-    """One run; None without values under the tag."""
+    """Read one run; return None if it has no values under the tag."""
     if tag not in scalars:
         return None
     curve = run_curve(folder, scalars[tag], tag)
@@ -263,7 +264,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _bounded(value: object) -> float | None:
-    """A stop value that a run may reach."""
+    """Return a stop value that a run can reach, else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(value) < UNBOUNDED else None
@@ -274,7 +275,7 @@ def _common(values: Sequence[float | None]) -> float | None:
 
 
 def _horizon(runs: Sequence[_Run]) -> tuple[int, str]:
-    """Where returns are compared, and a sentence where one run is why the others do not count to their ends."""
+    """Return the step at which returns are compared, and a note if one run limits the others."""
     unsolved = [run for run in runs if not run.solved]
     if not unsolved:
         return max(run.end for run in runs), ""
@@ -308,7 +309,7 @@ def _rows(groups: dict[str, list[_Run]], at: int, by: str, stop: float | None) -
 
 
 def _column(values: Iterable[float]) -> Scores:
-    """``[runs, 1]``: the seeds of one task."""
+    """Return ``[runs, 1]``: the seeds of one task."""
     return np.array(list(values), np.float64)[:, None]
 
 
@@ -347,7 +348,7 @@ def _listed(runs: Sequence[_Run]) -> str:
 
 
 def _number(value: float) -> str:
-    """``12,345``, ``195.2``, ``0.53``."""
+    """Format a number as ``12,345``, ``195.2`` or ``0.53``."""
     if not math.isfinite(value):
         return "never" if value > 0 else str(value)
     if abs(value) >= 1000:

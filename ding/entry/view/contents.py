@@ -1,7 +1,7 @@
-"""What a checkpoint holds, as lines of text, and whether it fits the policy of a config.
+"""Contents of a checkpoint as lines of text, and its fit to the policy of a config.
 
-Files of this package and of DI-engine are read in the same way, with ``weights_only``: a file that holds anything but
-tensors, numbers, texts and containers is refused.
+Files of this package and of DI-engine are read in the same way, with ``weights_only``: files that contain anything but
+tensors, numbers, strings and containers are rejected.
 """
 
 import os
@@ -21,14 +21,14 @@ _MAX_ITEMS = 20
 
 
 def contents(path: str) -> Iterator[str]:
-    """Lines about a checkpoint: what wrote it, its size, and each entry: parameters, optimisers, counters.
+    """Yield lines about a checkpoint: its writer, its size, and each entry (parameters, optimisers, counters).
 
     Args:
-        path: a checkpoint: the file, or the folder.
+        path: Checkpoint file or folder.
 
     Raises:
-        FileNotFoundError: there is none.
-        FileRefusedError: it is damaged, or holds something else; the message is one sentence.
+        FileNotFoundError: The checkpoint does not exist.
+        FileRefusedError: It is damaged, or contains other objects; the message is one sentence.
     """
     state = read_checkpoint(path)
     if is_checkpoint_folder(path):
@@ -45,11 +45,11 @@ def contents(path: str) -> Iterator[str]:
 
 
 def fit(path: str, config: str) -> tuple[bool, str]:
-    """Whether the policy of a config loads a checkpoint, and a line about it.
+    """Return whether the policy of a config can load a checkpoint, and a line about it.
 
     Raises:
-        ConfigError: the config is wrong.
-        FileRefusedError: the checkpoint is.
+        ConfigError: The config is invalid.
+        FileRefusedError: The checkpoint is damaged, or contains other objects.
     """
     state = read_checkpoint(path)
     main, create = without_roles(*load_input(config))
@@ -84,7 +84,7 @@ def _entry(name: str, value: object) -> Iterator[str]:
 
 
 def _optimizer(value: Mapping[str, Any]) -> str:
-    """An optimiser: its groups, and how far it is."""
+    """Describe an optimiser: its groups and its progress."""
     groups = [f"{len(group['params'])} parameters, lr {group.get('lr'):g}" for group in value["param_groups"]]
     states = value.get("state") or {}
     steps = sorted({int(state["step"]) for state in states.values() if "step" in state})
@@ -101,6 +101,6 @@ def _text(value: object) -> str:
 
 
 def _array(value: torch.Tensor | np.ndarray) -> str:
-    """Dtype and shape; the value of a single number."""
+    """Describe dtype and shape; show the value of a single number."""
     number = f" = {value.item():g}" if value.ndim == 0 and value.dtype not in (torch.complex64,) else ""
     return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}{number}"

@@ -1,13 +1,13 @@
-"""Reads the scalars out of tensorboard event files, without tensorboard, a million points per second.
+"""Reader of scalars in TensorBoard event files, without TensorBoard; reads a million points per second.
 
-An event file is a sequence of TFRecords: uint64 length, uint32 masked crc of the length, the data, uint32 masked crc
-of the data, all little endian. The data is an ``Event`` protobuf. Almost every event holds the scalars of one step, and
-events of equal length and equal tags have their fields at equal places: those are read as the rows of one array. What
-looks different (such as a picture) is parsed by the ``Event`` class that tensorboardX brings.
+An event file is a sequence of TFRecords: uint64 length, uint32 masked crc of the length, the data, uint32 masked crc of
+the data, all little endian. The data is an ``Event`` protobuf. Almost every event holds the scalars of one step, and
+events of equal length and equal tags have their fields at equal offsets: these are read as the rows of one array. Other
+events (such as images) are parsed by the ``Event`` class of tensorboardX.
 
-The checksums of the scalars are compared, too. A checksum is linear: that of a row is that of the first row of its
-array, changed by what is different in it, which is a few columns. So it costs a tenth of the time, and not a third.
-Pictures and the like, of more than 1,024 bytes, hold nothing that is read: they only have to be events.
+The checksums of scalars are verified, too. A checksum is linear: that of a row is that of the first row of its array,
+changed by the differing columns, of which there are few. This reduces the cost from a third of the time to a tenth.
+Records of more than 1,024 bytes, such as images, contain no scalars: they only have to be events.
 """
 
 import functools
@@ -25,19 +25,19 @@ logger = logging.getLogger("ding.entry")
 
 _LENGTH = struct.Struct("<Q")
 _HEADER_BYTES, _FOOTER_BYTES = 12, 4
-# Tags of the protobuf's wire format: field number * 8 + wire type.
+# Tags of the protobuf wire format: field number * 8 + wire type.
 _WALL_TIME, _STEP, _SUMMARY, _VALUE, _TAG, _SIMPLE_VALUE = 0x09, 0x10, 0x2A, 0x0A, 0x0A, 0x15
 _AFTER_WALL_TIME = 9
 _FLOAT_BYTES = 4
-# Longer records hold pictures and videos; more than a thousand scalars in one step are not expected.
+# Longer records hold images and videos; more than a thousand scalars in one step are not expected.
 _MOST_BYTES = 1 << 16
-# Of a record of which the checksum is computed at a time.
+# Number of bytes of a record whose checksum is computed at a time.
 _BLOCK_BYTES = 1024
 
 
 @dataclass
 class Scalars:
-    """The values of one tag in the order in which they were written.
+    """Values of one tag in the order in which they were written.
 
     ``steps`` int64 ``[N]``, ``wall_s`` float64 ``[N]`` (seconds since the epoch), ``values`` float64 ``[N]``.
     """
@@ -50,23 +50,23 @@ class Scalars:
         return len(self.steps)
 
     def joined(self, later: "Scalars") -> "Scalars":
-        """Return these values and then those of ``later``."""
+        """Concatenate these values and those of ``later``."""
         pairs = zip((self.steps, self.wall_s, self.values), (later.steps, later.wall_s, later.values))
         return Scalars(*(np.concatenate(pair) for pair in pairs))
 
     def newest_by_step(self) -> "Scalars":
-        """Return them by ascending step; of values with the same step the one that was written last counts.
+        """Return the values by ascending step; of several values for one step the last written one is kept.
 
-        So a resumed run continues the curve of the run before.
+        Thus a resumed run continues the curve of the previous run.
         """
-        # ``unique`` keeps the first of equals: the last written one, when the order is turned round.
+        # ``unique`` keeps the first of equals, which is the last written one in reversed order.
         _, places = np.unique(self.steps[::-1], return_index=True)
         places = len(self.steps) - 1 - places
         return Scalars(self.steps[places], self.wall_s[places], self.values[places])
 
 
 class _DamagedError(Exception):
-    """A record is not what was written. ``position``: its place among the records that were read."""
+    """A record is damaged. ``position`` is its index among the records that were read."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)
@@ -77,7 +77,7 @@ class EventFile:
     """One event file that may still grow.
 
     Args:
-        path: the file; it need not exist yet.
+        path: Path of the file; it need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,11 +85,12 @@ class EventFile:
         self._read_bytes = 0
 
     def read_new(self) -> dict[str, Scalars]:
-        """Return by tag what was written since the last call; a record that is not whole yet waits for the next.
+        """Return the values written since the last call, by tag; an incomplete record is left for the next call.
 
         Raises:
-            FileRefusedError: this is no event file, or it is damaged; the next call reads from the same place again.
-            OSError: the file cannot be read.
+            FileRefusedError: It is not an event file, or it is damaged; the next call reads from the same position
+                again.
+            OSError: The file cannot be read.
         """
         with open(self._path, "rb") as file:
             file.seek(self._read_bytes)
@@ -105,11 +106,11 @@ class EventFile:
 
 
 def read_files(paths: Iterable[Path]) -> dict[str, Scalars]:
-    """Return what is in the event files, by tag, one file after the other.
+    """Return the scalars of the event files by tag, one file after the other.
 
     Raises:
-        FileRefusedError: one of them is no event file, or it is damaged.
-        OSError: one cannot be read.
+        FileRefusedError: One of them is not an event file, or is damaged.
+        OSError: One of them cannot be read.
     """
     found: dict[str, Scalars] = {}
     for path in paths:
@@ -118,16 +119,16 @@ def read_files(paths: Iterable[Path]) -> dict[str, Scalars]:
 
 
 def add_scalars(to: dict[str, Scalars], later: Mapping[str, Scalars]) -> None:
-    """Append what was written later to what is known, by tag."""
+    """Append later values to known ones, by tag."""
     for tag, scalars in later.items():
         to[tag] = to[tag].joined(scalars) if tag in to else scalars
 
 
 def iter_records(path: Path) -> Iterator[bytes]:
-    """Yield the data of each record; a last record that was cut off (a killed run) ends the file quietly.
+    """Yield the data of each record; an incomplete last record (of a killed run) silently ends the file.
 
     Raises:
-        FileRefusedError: a header's checksum is wrong: this is no event file, or it is damaged.
+        FileRefusedError: The checksum of a header is wrong: it is not an event file, or it is damaged.
     """
     data = path.read_bytes()
     starts, ends, read_bytes = _record_bounds(data, path)
@@ -138,7 +139,7 @@ def iter_records(path: Path) -> Iterator[bytes]:
 
 
 def _record_bounds(data: bytes, path: Path) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return where the data of each whole record starts and ends, int64 ``[N]``, and where the last record ends."""
+    """Return start and end of the data of each complete record, int64 ``[N]``, and the end of the last record."""
     starts, position, size = [], 0, len(data)
     unpack = _LENGTH.unpack_from
     while position + _HEADER_BYTES <= size:
@@ -167,7 +168,7 @@ _CRC_TABLE = _crc32c_table()
 
 
 def _masked_crc32c(octets: np.ndarray) -> np.ndarray:
-    """The checksum of TFRecords of each row of uint8 ``[N, K]``, as uint32 ``[N]``."""
+    """Return the TFRecord checksum of each row of uint8 ``[N, K]``, as uint32 ``[N]``."""
     crc = np.full(len(octets), 0xFFFFFFFF, np.uint32)
     for column in octets.T:
         crc = _CRC_TABLE[(crc ^ column) & 0xFF] ^ (crc >> 8)
@@ -177,7 +178,7 @@ def _masked_crc32c(octets: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _crc_tables() -> np.ndarray:
-    """What each byte does to a checksum by its distance from the last one, uint32 ``[_BLOCK_BYTES, 256]``."""
+    """Return the effect of each byte on a checksum by its distance from the end, uint32 ``[_BLOCK_BYTES, 256]``."""
     tables = [_CRC_TABLE]
     for _ in range(_BLOCK_BYTES - 1):
         tables.append(_CRC_TABLE[tables[-1] & 0xFF] ^ (tables[-1] >> 8))
@@ -186,7 +187,7 @@ def _crc_tables() -> np.ndarray:
 
 @functools.cache
 def _crc_table_at(distance: int) -> np.ndarray:
-    """A row of ``_crc_tables``, for any distance."""
+    """Return a row of ``_crc_tables``, for any distance."""
     tables = _crc_tables()
     if distance < _BLOCK_BYTES:
         return np.ascontiguousarray(tables[distance])
@@ -197,20 +198,20 @@ def _crc_table_at(distance: int) -> np.ndarray:
 
 
 def _crc32c(record: np.ndarray) -> int:
-    """The checksum of one record, uint8 ``[K]``, as it is before the mask."""
+    """Return the unmasked checksum of one record, uint8 ``[K]``."""
     crc, tables = 0xFFFFFFFF, _crc_tables()
     for start in range(0, len(record), _BLOCK_BYTES):
         block = record[start : start + _BLOCK_BYTES].copy()
         state = np.frombuffer(crc.to_bytes(4, "little"), np.uint8)[: len(block)]
         block[: len(state)] ^= state
         changes = tables[np.arange(len(block))[::-1], block]
-        # A last block of less than 4 bytes leaves some of the state.
+        # After a last block of less than 4 bytes a part of the state remains.
         crc = int(np.bitwise_xor.reduce(changes)) ^ (crc >> (8 * len(state)))
     return crc ^ 0xFFFFFFFF
 
 
 def _unmasked(masked: np.ndarray) -> np.ndarray:
-    """The checksums of TFRecords without their mask, uint32 ``[N]``."""
+    """Remove the mask of TFRecord checksums, uint32 ``[N]``."""
     rotated = masked - np.uint32(0xA282EAD8)
     return (rotated >> np.uint32(17)) | (rotated << np.uint32(15))
 
@@ -219,13 +220,13 @@ def _check(rows: np.ndarray, positions: np.ndarray, crcs: np.ndarray, columns: l
     """Compare records with their checksums.
 
     Args:
-        rows: records of one length, uint8 ``[N, K]``.
-        positions: their places among the records that were read, int64 ``[N]``.
-        crcs: their checksums, without the mask, uint32 ``[N]``.
-        columns: in which the rows may be different.
+        rows: Records of one length, uint8 ``[N, K]``.
+        positions: Indices among the records that were read, int64 ``[N]``.
+        crcs: Unmasked checksums, uint32 ``[N]``.
+        columns: Columns in which the rows may differ.
 
     Raises:
-        _DamagedError: one has another checksum.
+        _DamagedError: A record has another checksum.
     """
     found = np.full(len(rows), _crc32c(rows[0]), np.uint32)
     # Column by column in memory, which is twice as fast.
@@ -238,12 +239,12 @@ def _check(rows: np.ndarray, positions: np.ndarray, crcs: np.ndarray, columns: l
 
 
 def _scalars(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> dict[str, Scalars]:
-    """The scalars of the records, by tag. Records of one length are rows of one table.
+    """Return the scalars of the records, by tag. Records of one length are rows of one table.
 
     Raises:
-        _DamagedError: a record is damaged.
+        _DamagedError: A record is damaged.
     """
-    # The four bytes from each place on, as one number.
+    # The four bytes from each offset on, as one number.
     numbers = np.ndarray(max(0, len(data) - _FOOTER_BYTES + 1), "<u4", data, strides=(1,))
     crcs = _unmasked(numbers[ends])
     found: dict[str, list[tuple[np.ndarray, Scalars]]] = {}
@@ -260,7 +261,7 @@ def _scalars(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> dict[str
 
 
 def _in_order(parts: list[tuple[np.ndarray, Scalars]]) -> Scalars:
-    """The parts of a tag's values, each with the positions of its records in the file, in the file's order."""
+    """Merge the parts of a tag's values, given the positions of their records, in the file's order."""
     joined = parts[0][1]
     for _, scalars in parts[1:]:
         joined = joined.joined(scalars)
@@ -269,7 +270,7 @@ def _in_order(parts: list[tuple[np.ndarray, Scalars]]) -> Scalars:
 
 
 def _step_bytes(table: np.ndarray) -> np.ndarray:
-    """How many bytes the step of each event takes, int64 ``[N]``; 0 where it has none, which means step 0."""
+    """Return the number of bytes of each event's step, int64 ``[N]``; 0 if it is missing, which means step 0."""
     if table.shape[1] <= _AFTER_WALL_TIME + 1:
         return np.zeros(len(table), np.int64)
     # A varint ends with the first byte below 128; an int64 takes at most 10.
@@ -288,7 +289,7 @@ def _parse(
             yield from _parse_other(table[:1], positions[:1], crcs[:1])
             table, positions, crcs = table[1:], positions[1:], crcs[1:]
             continue
-        # What is equal in all rows but for time, step and values: where everything is, and the tags.
+        # Parts that are equal in all rows, i.e. all but time, step and values: offsets and tags.
         fixed = np.arange(table.shape[1]) >= summary_at
         for _, start in places:
             fixed[start : start + _FLOAT_BYTES] = False
@@ -303,7 +304,7 @@ def _parse(
 
 
 def _places(record: np.ndarray, summary_at: int) -> list[tuple[str, int]] | None:
-    """The tag of each scalar of an event, and where its value starts; ``None`` for an event with anything else."""
+    """Return the tag of each scalar of an event, and the offset of its value; ``None`` for other events."""
     data = record.tobytes()
     summary = _message(data, summary_at, _SUMMARY)
     if summary is None or summary[1] != len(data) or data[0] != _WALL_TIME:
@@ -320,7 +321,7 @@ def _places(record: np.ndarray, summary_at: int) -> list[tuple[str, int]] | None
 
 
 def _message(data: bytes, position: int, kind: int) -> tuple[int, int] | None:
-    """Where the content of a message of this kind, of less than 16,384 bytes, starts and ends; ``None`` without one."""
+    """Return start and end of the content of a message of this kind, below 16,384 bytes; ``None`` without one."""
     if len(data) < position + 3 or data[position] != kind:
         return None
     size, start = data[position + 1], position + 2
@@ -332,7 +333,7 @@ def _message(data: bytes, position: int, kind: int) -> tuple[int, int] | None:
 def _parse_other(
     table: np.ndarray, positions: np.ndarray, crcs: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray, Scalars]]:
-    """Yield the scalars of one record, of any form."""
+    """Yield the scalars of one record of any form."""
     from tensorboardX.proto.event_pb2 import Event
 
     short = table.shape[1] <= _BLOCK_BYTES
@@ -341,11 +342,11 @@ def _parse_other(
     try:
         event = Event.FromString(table.tobytes())
     except Exception as error:
-        # Of a class of protobuf, which is tensorboardX's choice.
+        # Of a class of protobuf, selected by tensorboardX.
         raise _DamagedError(int(positions[0]), f"is no event ({error})") from error
     values = [value for value in event.summary.value if value.HasField("simple_value")]
     if not short and (values or not event.summary.value):
-        # Not a picture: perhaps scalars whose layout is damaged.
+        # Not an image: perhaps scalars with a damaged layout.
         _check(table, positions, crcs, [])
     for value in values:
         scalars = Scalars(np.array([event.step]), np.array([event.wall_time]), np.array([value.simple_value]))
@@ -353,7 +354,7 @@ def _parse_other(
 
 
 def _varints(octets: np.ndarray) -> np.ndarray:
-    """Base-128 numbers of K bytes each, uint8 ``[N, K]``, the lowest byte first, as int64 ``[N]``."""
+    """Decode base-128 numbers of K bytes each, uint8 ``[N, K]``, lowest byte first, to int64 ``[N]``."""
     shifts = 7 * np.arange(octets.shape[1], dtype=np.uint64)
     values: np.ndarray = ((octets.astype(np.uint64) & 0x7F) << shifts).sum(axis=1, dtype=np.uint64).astype(np.int64)
     return values

@@ -1,4 +1,4 @@
-"""What lies where in an experiment folder.
+"""Layout of an experiment folder.
 
 ::
 
@@ -6,7 +6,7 @@
       total_config.py          the whole config
       ckpt/                    checkpoints (ckpt_<role>/ of a parallel run)
       log/                     curves (log/serial), text logs, error.txt
-      result.json              how the run ended
+      result.json              result and end of the run
       eval/<time>/             an evaluation, with the files of its own run
 """
 
@@ -20,24 +20,24 @@ from ding.config import ConfigValueError
 from ding.config.own.record import read_run_code
 from ding.utils.checkpoint import progress_of
 
-#: Configs that a run leaves, the first that is there counts.
+#: Config files of a run; the first existing one is used.
 CONFIGS = ("total_config.py", "policy_config.py", "eval_config.py")
-# Names of checkpoints, the best first: of agents and task runs, of serial runs, of parallel runs.
+# Names of checkpoints, best first: of agents and task runs, of serial runs, of parallel runs.
 _CHECKPOINTS = ("eval.pth.tar", "ckpt_best.pth.tar", "ckpt_final.pth.tar", "final.pth.tar")
 _BEST = _CHECKPOINTS[:2]
 _SEED_SUFFIX = re.compile(r"_seed_?\d+$")
 
 
 def seed_folder(exp_name: str, seed: int) -> str:
-    """The experiment folder of one of several seeds; a seed at the end of the config's own name is left out."""
+    """Return the experiment folder of one of several seeds; a seed at the end of the config's name is removed."""
     return f"{_SEED_SUFFIX.sub('', exp_name)}/seed{seed}"
 
 
 def config_file(exp_dir: str | Path) -> Path:
-    """The config that the run in an experiment folder left.
+    """Return the config saved by the run in an experiment folder.
 
     Raises:
-        ConfigValueError: there is no such folder, or it is none of a run.
+        ConfigValueError: The folder does not exist, or contains no run.
     """
     folder = Path(exp_dir)
     for name in CONFIGS:
@@ -53,13 +53,13 @@ def config_file(exp_dir: str | Path) -> Path:
 
 
 def experiment_of(checkpoint: str | Path) -> Path | None:
-    """The experiment folder in whose ``ckpt`` folder a checkpoint lies, or ``None``."""
+    """Return the experiment folder of a checkpoint in a ``ckpt`` folder, or ``None``."""
     folder = Path(checkpoint).parent
     return folder.parent if folder.name.startswith("ckpt") else None
 
 
 def best_checkpoint(exp_dir: str | Path) -> Path | None:
-    """The best checkpoint of an experiment folder, or that of the most train iterations; ``None`` without one."""
+    """Return the best checkpoint of an experiment folder, else that with the most train iterations, else ``None``."""
     folders = [folder for folder in sorted(Path(exp_dir).glob("ckpt*")) if folder.is_dir()]
     for name in _CHECKPOINTS:
         for folder in folders:
@@ -69,12 +69,12 @@ def best_checkpoint(exp_dir: str | Path) -> Path | None:
 
 
 def last_checkpoint(exp_dir: str | Path) -> Path | None:
-    """The checkpoint of an experiment folder that has the most train iterations; ``None`` without one."""
+    """Return the checkpoint of an experiment folder with the most train iterations; ``None`` without one."""
     return max(Path(exp_dir).glob("ckpt*/*.pth.tar"), key=progress_of, default=None)
 
 
 def next_steps(exp_dir: str | Path) -> str:
-    """Where the best policy is, and the commands that do something with it; empty without a checkpoint."""
+    """Return the location of the best policy, and commands that use it; empty without a checkpoint."""
     best = best_checkpoint(exp_dir)
     if best is None:
         return ""
@@ -88,7 +88,7 @@ def next_steps(exp_dir: str | Path) -> str:
 
 
 def eval_folder(exp_dir: str | Path) -> str:
-    """A new name for the folder of an evaluation: ``EXP/eval/<time>``."""
+    """Return a new folder name for an evaluation: ``EXP/eval/<time>``."""
     first = Path(exp_dir) / "eval" / time.strftime("%y%m%d_%H%M%S")
     names = itertools.chain([first], (first.with_name(f"{first.name}_{number}") for number in itertools.count(1)))
     return str(next(name for name in names if not name.exists()))

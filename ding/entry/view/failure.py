@@ -1,7 +1,8 @@
-"""What a user sees of an error: one sentence, the lines of the user's own code, and where the whole traceback is.
+"""Display of an error: one sentence, the lines of the user's code, and the location of the whole traceback.
 
-An error is a *mistake* when the user can put it right in a config, an option or an argument: its sentence is enough.
-Any other error also has frames; those of this library, of installed packages and of Python are only in the log file.
+An error is a *mistake* if the user can correct it in a config, an option or an argument: its sentence is sufficient.
+For other errors frames are shown, too; those of this library, of installed packages and of Python appear only in the
+log file.
 """
 
 import contextlib
@@ -21,18 +22,18 @@ _NOTE = "the whole traceback is in "
 _FILE_NAME = "error.txt"
 _FRAME = re.compile(r'^ *File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>.+)\n(?: +(?P<text>\S.*)\n)?', re.M)
 _MAX_FRAMES = 12
-# What Python raises itself; its text is no sentence.
+# Exceptions raised by Python itself, whose text is not a sentence.
 _BARE = (AttributeError, IndexError, NameError, ArithmeticError)
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Whether the user can put it right in a config, an option or an argument."""
+    """Return whether the user can correct the error in a config, an option or an argument."""
     return isinstance(error, UserMistake)
 
 
 @contextlib.contextmanager
 def failures_logged(exp_name: str | os.PathLike[str]) -> Iterator[None]:
-    """Write the traceback of an error that is no mistake into ``<exp_name>/log/error.txt``, and note that on it."""
+    """Write the traceback of an error that is not a mistake to ``<exp_name>/log/error.txt``, and record this on it."""
     try:
         yield
     except Exception as error:
@@ -42,10 +43,10 @@ def failures_logged(exp_name: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def write_traceback(error: BaseException, folder: Path | None = None) -> Path | None:
-    """Append the whole traceback to ``error.txt`` in ``folder``, or to a file of its own among the temporary ones.
+    """Append the whole traceback to ``error.txt`` in ``folder``, or to a new temporary file.
 
     Returns:
-        The path, which is noted on the error, too; ``None`` where nothing can be written.
+        The path, which is also recorded on the error; ``None`` if nothing can be written.
     """
     for place in (folder, Path(tempfile.gettempdir()) / f"ding_{os.getpid()}"):
         if place is None:
@@ -61,13 +62,13 @@ def write_traceback(error: BaseException, folder: Path | None = None) -> Path | 
 
 
 def log_path(error: BaseException) -> Path | None:
-    """Where :func:`write_traceback` wrote the traceback of an error."""
+    """Return the path of the traceback written by :func:`write_traceback`."""
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(_NOTE)]
     return Path(notes[-1].removeprefix(_NOTE)) if notes else None
 
 
 def sentence_of(error: BaseException) -> str:
-    """What went wrong in one line; the class stands before what other code than this library raised."""
+    """Return a one-line description; errors of other code than this library start with their class."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     line = without_traceback(text.strip()).partition("\n")[0]
     ours = type(error).__module__.partition(".")[0] == "ding" or (_raised_here(error) and not isinstance(error, _BARE))
@@ -75,7 +76,7 @@ def sentence_of(error: BaseException) -> str:
 
 
 def without_traceback(text: str) -> str:
-    """A text whose traceback, that of another process, is cut down to its last line; other texts as they are."""
+    """Shorten the traceback of another process in a text to its last line; other texts are unchanged."""
     if '\n  File "' not in text:
         return text
     lines = text.rstrip().splitlines()
@@ -85,9 +86,9 @@ def without_traceback(text: str) -> str:
 
 
 def own_frames(error: BaseException) -> list[str]:
-    """``file:line in function: source`` of each frame in the user's own code, the innermost last.
+    """Return ``file:line in function: source`` of each frame in the user's code, innermost last.
 
-    Frames in the text of an error count, too: an env in another process sends its traceback as text.
+    Frames in the text of an error are included: an env in another process sends its traceback as text.
     """
     here, frames = os.getcwd(), []
     for match in _FRAME.finditer(_whole_text(error)):
@@ -103,7 +104,7 @@ def _whole_text(error: BaseException) -> str:
 
 
 def _raised_here(error: BaseException) -> bool:
-    """Whether this library raised it, so that its text is a sentence."""
+    """Return whether this library raised the error, so that its text is a sentence."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and os.path.abspath(frames[-1].filename).startswith(_library_folder())
 

@@ -1,4 +1,4 @@
-"""The view for a terminal: a few lines that renew themselves (rich)."""
+"""View for a terminal: a few lines that are updated in place (rich)."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 
 class LiveView:
-    """Draws the newest snapshot from a thread of its own a few times per second."""
+    """Draws the newest status in a background thread a few times per second."""
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console or Console()
@@ -43,7 +43,7 @@ class LiveView:
     def stopping(self) -> None:
         self._stopping = True
         if self._console.is_terminal:
-            # A second signal ends the process at once; the cursor that the live view hides would stay hidden.
+            # A second signal ends the process at once; the cursor hidden by the live view would stay hidden.
             with contextlib.suppress(OSError, ValueError):
                 os.write(self._console.file.fileno(), _SHOW_CURSOR)
 
@@ -55,7 +55,7 @@ class LiveView:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def render(self) -> RenderableType:
-        """Return what is drawn now."""
+        """Return the current display."""
         status, taken_s = self._newest
         now_s = self._clock()
         status = replace(status, elapsed_s=status.elapsed_s + now_s - taken_s)

@@ -24,14 +24,14 @@ DEFAULT_TAG = "evaluator_step/reward_mean"
 RunCurve = tuple[np.ndarray, np.ndarray]
 """Steps and values of one run, each ``[N]``, by ascending step."""
 
-# Points at which an interval is computed; between them it is interpolated.
+# Number of points at which an interval is computed; it is interpolated in between.
 _BAND_POINTS = 400
 _FEWEST_RUNS = 2
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The runs of one experiment.
+    """Curve of one experiment.
 
     Attributes:
         label: Name of the experiment.
@@ -50,14 +50,13 @@ class Curve:
 
 
 def learning_curves(folders: Iterable[str | Path], tag: str = DEFAULT_TAG) -> list[Curve]:
-    """Return one curve per experiment; runs that differ in the seed or in the time stamp only belong together.
+    """Return one curve per experiment; runs that differ only in the seed or the time stamp belong together.
 
-    Runs of an experiment are brought to common steps by linear interpolation. Before its first value a run does not
-    count; after its last one (it was solved and stopped) it keeps that value. Values that are not finite are left out
-    with a warning.
+    Runs of an experiment are interpolated linearly to common steps. A run is excluded before its first value; after its
+    last one (it was solved and stopped) it keeps that value. Non-finite values are omitted with a warning.
 
     Raises:
-        ConfigValueError: nothing is found in a folder, or no run has the tag.
+        ConfigValueError: A folder contains no runs, or no run has the tag.
     """
     groups: dict[str, list[RunCurve]] = {}
     known: set[str] = set()
@@ -72,7 +71,7 @@ def learning_curves(folders: Iterable[str | Path], tag: str = DEFAULT_TAG) -> li
 
 
 def run_curve(run: Path, scalars: Scalars, tag: str) -> RunCurve:
-    """Return steps and values of a run, each ``[N]``, by ascending step; what is not finite is left out and logged."""
+    """Return steps and values of a run, each ``[N]``, by ascending step; non-finite values are omitted and logged."""
     curve = scalars.newest_by_step()
     good = np.isfinite(curve.values)
     if not good.all():
@@ -81,20 +80,20 @@ def run_curve(run: Path, scalars: Scalars, tag: str) -> RunCurve:
 
 
 def average(label: str, runs: Sequence[RunCurve], steps: np.ndarray | None = None, draws: int = DRAWS) -> Curve:
-    """Return the interquartile mean of the runs of one experiment and its interval, see ``learning_curves``.
+    """Return the interquartile mean of the runs of one experiment with its interval, see ``learning_curves``.
 
     Args:
         label: Name of the experiment.
-        runs: ``(steps, values)`` of each, ``[N]`` by ascending step, all finite.
-        steps: Where the curve has points, ``[M]`` ascending; at each step of each run when not given.
-        draws: Resamples of the bootstrap.
+        runs: ``(steps, values)`` of each run, ``[N]`` by ascending step, all finite.
+        steps: Steps of the curve, ``[M]`` ascending; by default the steps of all runs.
+        draws: Number of bootstrap resamples.
     """
     if steps is None:
         steps = np.unique(np.concatenate([run_steps for run_steps, _ in runs]))
     # [points, runs, 1]: whole runs are drawn, so that neighbouring points have the same draws.
     table = np.stack([np.interp(steps, *run, left=np.nan) for run in runs], axis=1)[..., None]
     iqm, low, high = (np.full(len(steps), np.nan) for _ in range(3))
-    # Runs that have begun stay: as many runs are the same runs.
+    # Runs that have started remain: equal numbers of runs imply the same runs.
     begun = np.isfinite(table[..., 0]).sum(axis=1)
     for count in np.unique(begun[begun > 0]):
         at = np.flatnonzero(begun == count)
@@ -109,24 +108,25 @@ def average(label: str, runs: Sequence[RunCurve], steps: np.ndarray | None = Non
 
 
 def plot(folders: Iterable[str | Path], out: str | Path = "learning_curve.png", tag: str = DEFAULT_TAG) -> Path:
-    """Draw the learning curves of the experiments in ``folders`` and return the path of the PNG.
+    """Plot the learning curves of the experiments in ``folders`` and return the path of the PNG.
 
-    The line of an experiment with several runs is their interquartile mean, the band its interval of 95 %.
+    The line of an experiment with several runs is their interquartile mean, the band its 95 % interval.
 
     Raises:
-        ImportError: matplotlib is missing; the message says which extra brings it.
-        ConfigValueError: see ``learning_curves``; or ``out`` is in no folder, or no picture by its name.
+        ImportError: matplotlib is not installed; the message names the extra.
+        ConfigValueError: See ``learning_curves``; or the folder of ``out`` does not exist, or its suffix is no image
+            format.
     """
     check_picture(out)
     return draw_curves(learning_curves(folders, tag), out, tag)
 
 
 def check_picture(out: str | Path) -> None:
-    """Check that a picture can be written before the runs are read.
+    """Check that an image can be written before the runs are read.
 
     Raises:
-        ImportError: matplotlib is missing; the message says which extra brings it.
-        ConfigValueError: ``out`` is in no folder, or no picture by its name.
+        ImportError: matplotlib is not installed; the message names the extra.
+        ConfigValueError: The folder of ``out`` does not exist, or its suffix is no image format.
     """
     out = Path(out)
     if not out.parent.is_dir():
@@ -138,10 +138,10 @@ def check_picture(out: str | Path) -> None:
 
 
 def draw_curves(curves: Sequence[Curve], out: str | Path, tag: str) -> Path:
-    """Draw curves with their intervals and return the path of the picture.
+    """Plot curves with their intervals and return the path of the image.
 
     Args:
-        tag: What they show, for the labels of the axes.
+        tag: Tag of the values, for the axis labels.
     """
     figure = empty_figure((7.0, 4.2))
     axes = figure.add_subplot()
@@ -159,13 +159,13 @@ def draw_curves(curves: Sequence[Curve], out: str | Path, tag: str) -> Path:
 
 
 def empty_figure(size_inches: tuple[float, float]) -> "matplotlib.figure.Figure":
-    """A matplotlib figure that needs no display.
+    """Return a matplotlib figure that needs no display.
 
     Raises:
-        MissingExtraError: matplotlib is missing.
+        MissingExtraError: matplotlib is not installed.
     """
     require_extra("matplotlib", "plot")
-    # The object interface and this canvas need no display, and leave pyplot's global state alone.
+    # The object interface and this canvas need no display, and do not change pyplot's global state.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""Which experiment folders there are, and what they hold: found and read without running anything of them."""
+"""Experiment folders and their files, found and read without executing any of their code."""
 
 import ast
 import json
@@ -15,23 +15,23 @@ from ding.utils.names import nearest
 CONFIG_FILE = "total_config.py"
 STATUS_FILE = "status.json"
 
-# What distinguishes the runs of one experiment: the seed, and the time stamp of a renewed folder.
+# Differences between the runs of one experiment: the seed, and the time stamp of a renewed folder.
 _RUN_SUFFIX = re.compile(r"([/_.-]?seed[_-]?\d+)?(_\d{6}_\d{6}(_\d+)?)?$")
 _SHORT_SEED = re.compile(r"[/_.-]s(\d+)$")
 _SEED = re.compile(r"seed[_-]?(\d+)")
 _EVENT_FILE = "events.out.tfevents."
-# Beside these a run has nothing to draw; ``eval`` holds evaluations of the run, which are no curves of it.
+# Subfolders without curves of the run; ``eval`` contains separate evaluations.
 _NO_CURVES = frozenset({"ckpt", "eval", "run", "replay_videos"})
 
 
 def find_runs(folders: Iterable[str | Path]) -> list[Path]:
     """Return every experiment folder in or below ``folders``, each once.
 
-    An experiment folder holds a ``log`` folder, the config that a pipeline saves, or event files. What lies below one
-    belongs to it.
+    An experiment folder contains a ``log`` folder, the config saved by a pipeline, or event files. All folders below
+    one belong to it.
 
     Raises:
-        ConfigValueError: a folder does not exist, or no experiment is in it.
+        ConfigValueError: A folder does not exist, or contains no experiment.
     """
     runs: dict[Path, None] = {}
     for folder in map(Path, folders):
@@ -56,7 +56,7 @@ def _runs_below(folder: Path) -> Iterator[Path]:
 
 
 def event_files(run: Path) -> list[Path]:
-    """Return the event files of a run, those of one writer in the order in which they were begun."""
+    """Return the event files of a run, those of one writer in the order of their creation."""
     found = []
     for path, names, files in os.walk(run):
         names[:] = sorted(name for name in names if name not in _NO_CURVES)
@@ -65,11 +65,11 @@ def event_files(run: Path) -> list[Path]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return what a JSON file of a run holds, such as ``status.json``.
+    """Return the content of a JSON file of a run, such as ``status.json``.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it holds no JSON object.
+        OSError: The file cannot be read.
+        ValueError: The file contains no JSON object.
     """
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
@@ -78,10 +78,10 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def label_of(run: Path, seed: int | None = None) -> str:
-    """Return the name of the experiment that ``run`` is a run of: runs that differ in their seed only share it.
+    """Return the name of the experiment of ``run``, which runs that differ only in their seed share.
 
     Args:
-        seed: That of its config. A name that ends with ``_s`` and this number is the name of one seed, too.
+        seed: Seed of its config. A name that ends with ``_s`` and this number also marks one seed.
     """
     label = _RUN_SUFFIX.sub("", run.as_posix()) or run.as_posix()
     short = _SHORT_SEED.search(label)
@@ -97,7 +97,7 @@ def seed_of(run: Path, config: Mapping[str, Any]) -> int | None:
 
 
 def saved_config(run: Path) -> dict[str, Any]:
-    """Return the config that a run saved, with source text for what is no literal; empty where it cannot be read."""
+    """Return the config saved by a run, with source text for non-literals; empty if it cannot be read."""
     try:
         return main_config_of(read_literals(run / CONFIG_FILE))
     except (OSError, ValueError, SyntaxError, RecursionError):
@@ -111,11 +111,11 @@ def main_config_of(literals: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_literals(path: Path) -> dict[str, Any]:
-    """Return the variables of a saved config, without running the file; what is no literal becomes its source text.
+    """Return the variables of a saved config without executing the file; non-literals become their source text.
 
     Raises:
-        OSError: the file cannot be read.
-        SyntaxError: it is not Python.
+        OSError: The file cannot be read.
+        SyntaxError: The file is not Python.
     """
     return {
         name: literal_value(node, lambda part, _where: ast.unparse(part)) for name, node in assignments(path).items()
@@ -123,7 +123,7 @@ def read_literals(path: Path) -> dict[str, Any]:
 
 
 def nearest_path(path: Path) -> str:
-    """Return the end of a message about a folder that does not exist: the one that the user may have meant."""
+    """Return the end of a message about a missing folder: the one that the user may have meant."""
     parent = path.parent
     while not parent.is_dir():
         path, parent = parent, parent.parent

@@ -1,7 +1,7 @@
 """Statistics over seeds: interquartile means, bootstrap intervals, and the probability of improvement.
 
-They are those of Agarwal et al. 2021 (arXiv:2108.13264). Scores are arrays ``[..., runs, tasks]``: a task is an env,
-and the runs of a task differ in their seed. All leading axes are kept.
+The methods are those of Agarwal et al. 2021 (arXiv:2108.13264). Scores are arrays ``[..., runs, tasks]``: a task is an
+env, and the runs of a task differ in their seed. All leading axes are kept.
 """
 
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-#: Resamples of a bootstrap, and the share of them that an interval holds.
+#: Number of bootstrap resamples, and confidence level of an interval.
 DRAWS, LEVEL = 2000, 0.95
-# Numbers that a bootstrap holds at a time.
+# Maximum number of values that a bootstrap holds at a time.
 _CHUNK = 1 << 21
 
 Scores = npt.NDArray[np.float64]
 
 
 def interquartile_mean(scores: npt.ArrayLike) -> Scores:
-    """Return the mean of the middle half of all scores, the runs of all tasks taken together.
+    """Return the mean of the middle half of all scores, pooled over the runs of all tasks.
 
-    A quarter of the scores, rounded down, is left out at each end: fewer than four scores have their mean.
+    A quarter of the scores, rounded down, is discarded at each end: fewer than four scores yield their mean.
 
     Args:
         scores: ``[..., runs, tasks]``.
@@ -36,10 +36,10 @@ def interquartile_mean(scores: npt.ArrayLike) -> Scores:
 
 
 def probability_of_improvement(first: npt.ArrayLike, second: npt.ArrayLike) -> Scores:
-    """Return how probable it is that a run of ``first`` scores higher than one of ``second`` on a task.
+    """Return the probability that a run of ``first`` scores higher than one of ``second`` on a task.
 
-    It is the share of the pairs of runs in which the first is higher, where equal scores count as half: the statistic U
-    of Mann and Whitney divided by the number of pairs. Tasks have equal weights.
+    It is the fraction of pairs of runs in which the first is higher, with ties counted as half: the Mann-Whitney U
+    statistic divided by the number of pairs. Tasks have equal weights.
 
     Args:
         first: ``[..., runs, tasks]``.
@@ -59,17 +59,18 @@ def bootstrap_interval(
 ) -> tuple[Scores, Scores]:
     """Return the ends of the stratified percentile interval of a statistic.
 
-    In each draw the runs of each task, and of each sample, are drawn with replacement on their own. The same seed gives
-    the same interval. Intervals of three to five runs are too narrow: take them as the least that is uncertain.
+    In each draw the runs of each task, and of each sample, are resampled independently with replacement. The same seed
+    gives the same interval. Intervals of three to five runs are too narrow: treat them as lower bounds of the
+    uncertainty.
 
     Args:
-        statistic: samples ``[..., runs, tasks]`` to ``[...]``.
-        samples: what it takes; each ``[..., runs, tasks]``, with at least two runs for an interval with a width.
-        draws: number of resamples.
-        level: share of the draws that lies in the interval.
+        statistic: Maps samples ``[..., runs, tasks]`` to ``[...]``.
+        samples: Arguments of the statistic; each ``[..., runs, tasks]``, with at least two runs for a non-zero width.
+        draws: Number of resamples.
+        level: Fraction of the draws within the interval.
 
     Returns:
-        Its lower and its upper end, each float64 ``[...]``.
+        The lower and the upper end, each float64 ``[...]``.
     """
     tables = [np.asarray(sample, np.float64) for sample in samples]
     rng = np.random.default_rng(seed)
@@ -80,7 +81,7 @@ def bootstrap_interval(
         statistic(*(table[..., part[at : at + size], np.arange(table.shape[-1])] for table, part in zip(tables, rows)))
         for at in range(0, draws, size)
     ]
-    # Of the nearest draws and not between them: a run that never got there counts as infinite.
+    # Use the nearest draws instead of interpolating: a run that never reached the value counts as infinite.
     tails = (0.5 - level / 2, 0.5 + level / 2)
     low, high = np.quantile(np.concatenate(found, axis=-1), tails, axis=-1, method="nearest")
     return low, high

@@ -1,6 +1,6 @@
-"""How a run does: one snapshot for both modes, from which everything that people or programs see is made.
+"""Status of a run: one snapshot for both modes, from which all displays and outputs are made.
 
-A pipeline makes a ``RunStatus`` now and then and hands it to a view (``ding.entry.view.views``); the last one becomes
+A pipeline creates a ``RunStatus`` repeatedly and passes it to a view (``ding.entry.view.views``); the last one becomes
 ``result.json``. The learning curves of ``ding plot`` are the same figures over time, in the event files.
 """
 
@@ -20,20 +20,20 @@ from ding.utils.file_helper import write_text
 from ding.utils.nested import map_nested
 
 UNBOUNDED = int(1e8)
-"""A limit of at least this many steps or iterations counts as no limit: no share of it is shown."""
+"""Limits of at least this many steps or iterations count as no limit, and no progress towards them is shown."""
 
 
 _TASK_ID = re.compile(r"_([0-9a-f]{6})[0-9a-f]{2}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}_\d{6}")
 
 
 def bounded(**limits: float) -> dict[str, int]:
-    """Return those of the limits that are limits."""
+    """Return the limits that are actual limits."""
     return {key: int(limit) for key, limit in limits.items() if limit < UNBOUNDED}
 
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """What a worker of a parallel run does, and how many versions its policy is behind."""
+    """State of a worker of a parallel run, and the number of versions by which its policy lags behind."""
 
     does: str
     version_lag: float | None = None
@@ -41,7 +41,7 @@ class WorkerStatus:
 
 @dataclass
 class Evaluations:
-    """What the evaluations of a run have found so far; its fields are those of :class:`RunStatus`."""
+    """Results of the evaluations of a run so far; the fields are those of :class:`RunStatus`."""
 
     solved: bool = False
     evaluations: int = 0
@@ -54,13 +54,13 @@ class Evaluations:
     def note(
         self, solved: bool, returns: Sequence[float], mean: float | None = None, train_iter: int | None = None
     ) -> None:
-        """Count an evaluation.
+        """Record an evaluation.
 
         Args:
-            solved: whether it reached the stop value.
-            returns: return of each episode, where they are known one by one.
-            mean: mean return; that of ``returns`` when not given.
-            train_iter: train iterations of the policy.
+            solved: Whether it reached the stop value.
+            returns: Return of each episode, if known.
+            mean: Mean return; by default that of ``returns``.
+            train_iter: Train iterations of the policy.
         """
         self.solved, self.returns = solved, tuple(float(one) for one in returns)
         self.evaluations += 1
@@ -76,28 +76,28 @@ class Evaluations:
             self.best_evaluation, self.best_return = result, result.mean
 
     def note_best(self, result: EvaluationResult) -> None:
-        """Note the best evaluation of the run before, which this one continues."""
+        """Record the best evaluation of the previous run, which this one continues."""
         self.best_evaluation, self.best_return = result, result.mean
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A snapshot of a run.
+    """Status of a run at one moment.
 
     Attributes:
-        env_step: steps of all collector envs.
-        train_iter: optimisation steps.
-        elapsed_s: seconds since the run (or what a resumed run goes on with) began.
-        max_env_step, max_train_iter: the limits.
-        stop_value: the mean return at which the run is solved; ``None`` when it is no number.
-        evaluations: how many evaluations are over.
-        returns: return of each episode of the last evaluation, where they are known one by one.
-        last_return, best_return: mean return of the last and of the best evaluation.
-        last_evaluation, best_evaluation: both in more numbers.
-        buffer_rows, buffer_size: samples in the buffers, and how many they can hold.
-        pushed_rows, sampled_rows: samples so far; ``None`` where nothing counts them.
-        processes, workers: of a parallel run, by name.
-        report: what the coordinator of a parallel run reported last, whole (JSON-like).
+        env_step: Env steps of all collector envs.
+        train_iter: Train iterations.
+        elapsed_s: Seconds since the start of the run (including the runs it resumes).
+        max_env_step, max_train_iter: Limits.
+        stop_value: Mean return at which the run is solved; ``None`` if it is not a number.
+        evaluations: Number of evaluations.
+        returns: Return of each episode of the last evaluation, if known.
+        last_return, best_return: Mean return of the last and of the best evaluation.
+        last_evaluation, best_evaluation: Both with more statistics.
+        buffer_rows, buffer_size: Number of samples in the buffers, and their capacity.
+        pushed_rows, sampled_rows: Total numbers of samples; ``None`` if they are not counted.
+        processes, workers: Processes and workers of a parallel run, by name.
+        report: Last report of the coordinator of a parallel run (JSON-like).
     """
 
     exp_name: str
@@ -124,31 +124,31 @@ class RunStatus:
 
     @property
     def share(self) -> float | None:
-        """Done share in [0, 1] of the limit that is nearest, or ``None`` when there is no limit."""
+        """Progress in [0, 1] towards the nearest limit, or ``None`` without a limit."""
         pairs = ((self.env_step, self.max_env_step), (self.train_iter, self.max_train_iter))
         shares = [done / limit for done, limit in pairs if 0 < limit < UNBOUNDED]
         return min(1.0, max(shares)) if shares else None
 
     @property
     def sample_ratio(self) -> float | None:
-        """Samples drawn per sample pushed, over the whole run; ``None`` before the first."""
+        """Number of sampled rows per pushed row over the whole run; ``None`` before the first."""
         return self.sampled_rows / self.pushed_rows if self.pushed_rows else None
 
     @property
     def alarm(self) -> str:
-        """What a parallel run waits for, such as collectors when it lost all of them; else empty."""
+        """Reason why a parallel run waits, e.g. that all collectors are lost; else empty."""
         return str(self.report.get("alarm") or "")
 
     @property
     def collectors(self) -> str:
-        """How many collectors of a parallel run are connected and how many it is to have; empty in one process."""
+        """Numbers of connected and requested collectors of a parallel run; empty for a single process."""
         wanted = self.report.get("collectors_wanted")
         workers = (self.report.get("workers") or {}).values()
         connected = sum(worker.get("role") == "collector" for worker in workers)
         return "" if wanted is None else f"{connected} of {wanted} collectors"
 
     def describe_end(self) -> str:
-        """Return how the run ended, in one sentence."""
+        """Return a sentence about the end of the run."""
         counts = f"{self.env_step} env steps and {self.train_iter} train iterations"
         sentence = f"{self._end()}: {self._last_text()} after {counts} in {self.elapsed_s:.1f} s{self._best_text()}"
         if self.train_iter > 0:
@@ -158,13 +158,13 @@ class RunStatus:
 
     @property
     def goal(self) -> str:
-        """``solved at 195``; empty without a stop value that can be reached."""
+        """``solved at 195``; empty without a reachable stop value."""
         known = self.stop_value is not None and self.stop_value < UNBOUNDED
         return f"solved at {self.stop_value:g}" if known and not self.solved else ""
 
     @property
     def last_is_best(self) -> bool:
-        """Whether no evaluation before the last one was as good."""
+        """Whether no earlier evaluation was as good as the last one."""
         if self.last_evaluation is None or self.best_evaluation is None:
             return self.best_return is None or self.best_return == self.last_return
         return self.best_evaluation == self.last_evaluation
@@ -195,7 +195,7 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class Rates:
-    """Per second. ``left_s``: seconds until the nearer limit at these rates, ``None`` when there is none."""
+    """Rates per second. ``left_s``: seconds until the nearer limit at these rates; ``None`` without a limit."""
 
     env_step: float
     train_iter: float
@@ -204,14 +204,14 @@ class Rates:
 
 
 class RateMeter:
-    """Rates over the last ``window_s`` seconds; ``measure`` is called about once per drawing."""
+    """Measures rates over the last ``window_s`` seconds; call ``measure`` about once per update of the display."""
 
     def __init__(self, window_s: float = 5.0) -> None:
         self._window_s = window_s
         self._points: deque[tuple[float, int, int, int]] = deque()
 
     def measure(self, now_s: float, status: RunStatus) -> Rates:
-        """Return the rates until ``now_s``, when the run was at ``status``."""
+        """Return the rates until ``now_s``, given the current ``status``."""
         newest = (now_s, status.env_step, status.train_iter, status.pushed_rows or 0)
         self._points.append(newest)
         while len(self._points) > 2 and now_s - self._points[1][0] >= self._window_s:
@@ -230,7 +230,7 @@ class RateMeter:
 
 
 def clock_text(seconds: float | None) -> str:
-    """``h:mm:ss`` or ``mm:ss``; a dash for ``None``."""
+    """Format as ``h:mm:ss`` or ``mm:ss``; a dash for ``None``."""
     if seconds is None:
         return "-"
     whole = int(seconds)
@@ -239,22 +239,22 @@ def clock_text(seconds: float | None) -> str:
 
 
 def left_text(seconds: float | None) -> str:
-    """``left 00:08``; empty where there is no limit."""
+    """Format as ``left 00:08``; empty without a limit."""
     return "" if seconds is None else f"left {clock_text(seconds)}"
 
 
 def short_ids(text: str) -> str:
-    """A text with the first characters of each id of a task in place of its 43."""
+    """Shorten the 43-character task ids in a text to their first characters."""
     return _TASK_ID.sub(r" \1", text)
 
 
 def number_text(value: float | None) -> str:
-    """``9.5`` or ``12.34``; a dash for ``None``."""
+    """Format as ``9.5`` or ``12.34``; a dash for ``None``."""
     return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def write_run_result(status: RunStatus) -> None:
-    """Write how a run of one process ended; ``eval_value`` is the mean return of the last evaluation, if any."""
+    """Write the result of a single-process run; ``eval_value`` is the mean return of the last evaluation, if any."""
     result = {
         "stop": status.solved,
         "env_step": status.env_step,
@@ -274,10 +274,10 @@ def evaluations_of(status: RunStatus) -> dict[str, dict[str, Any] | None]:
 
 
 def write_result(exp_name: str, result: Mapping[str, Any]) -> None:
-    """Write ``<exp_name>/result.json``. DI-engine writes a pickle, which runs code when it is read."""
+    """Write ``<exp_name>/result.json``. DI-engine writes a pickle, which can execute code on reading."""
     write_text(Path(exp_name) / "result.json", json.dumps(result, indent=2))
 
 
 def finite(value: Any) -> object:
-    """Return JSON-like data with ``None`` for each number that is not finite, which JSON does not have."""
+    """Return JSON-like data with ``None`` for non-finite numbers, which JSON does not support."""
     return map_nested(lambda leaf: None if isinstance(leaf, float) and not math.isfinite(leaf) else leaf, value)

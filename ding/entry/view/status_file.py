@@ -1,4 +1,4 @@
-"""How a run does, as a file in its experiment folder: what ``ding board`` shows of a run that lasts."""
+"""Status of a run as a file in its experiment folder, which ``ding board`` shows for active runs."""
 
 import dataclasses
 import json
@@ -16,15 +16,15 @@ from ding.utils.file_helper import write_text
 
 
 class StatusFile:
-    """A view that also writes ``<exp_name>/status.json``, whole, every ``interval_s`` seconds and at both ends.
+    """View that also writes ``<exp_name>/status.json`` atomically, every ``interval_s`` seconds and at start and end.
 
     The fields are those of :class:`~ding.entry.view.status.RunStatus`, and ``state`` (``running``, ``ended``,
-    ``stopped`` before its end), ``sentence`` (how it ended), ``host`` and ``pid``, ``time_s`` (seconds since the
-    epoch), ``share`` and the rates per second. Numbers that JSON does not have become null.
+    ``stopped`` before its end), ``sentence`` (about the end), ``host`` and ``pid``, ``time_s`` (seconds since the
+    epoch), ``share`` and the rates per second. Non-finite numbers become null.
 
     Args:
-        view: what else shows the run.
-        interval_s: seconds between two writes while the run lasts.
+        view: Wrapped view.
+        interval_s: Seconds between two writes.
     """
 
     def __init__(self, view: RunView, interval_s: float = 2.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -77,5 +77,5 @@ class StatusFile:
         try:
             write_text(Path(status.exp_name) / STATUS_FILE, json.dumps(finite(content)))
         except OSError as error:
-            # No run ends because there is no space for a file that is written again soon.
+            # A lack of disk space for a file that is rewritten soon must not end the run.
             one_time_warning(f"{STATUS_FILE} of {status.exp_name} is not written: {error.strerror}")

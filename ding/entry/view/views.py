@@ -1,4 +1,4 @@
-"""What shows a run: a live view on a terminal, log lines elsewhere."""
+"""Views of a run: a live view on a terminal, log lines elsewhere."""
 
 import contextlib
 import logging
@@ -16,23 +16,23 @@ logger = logging.getLogger("ding.entry")
 
 
 class RunView(Protocol):
-    """Shows a run. All methods are called by the thread of the pipeline."""
+    """Displays a run. The thread of the pipeline calls all methods."""
 
     def start(self, status: RunStatus) -> None:
-        """The run begins."""
+        """Called at the start of the run."""
 
     def update(self, status: RunStatus) -> None:
-        """The run is at ``status`` now: a few times per second, and after each evaluation."""
+        """Called with the current status, a few times per second and after each evaluation."""
 
     def stopping(self) -> None:
-        """A signal asked the run to stop. Called inside the signal's handler: no locks, no buffered writes."""
+        """Called if a signal requests a stop, inside the signal's handler: use no locks and no buffered writes."""
 
     def finish(self, sentence: str, ok: bool) -> None:
-        """The run is over; ``sentence`` says how it ended, ``ok`` whether by itself. Called once, also after errors."""
+        """Called once at the end, also after errors; ``sentence`` describes it, ``ok``: the run ended by itself."""
 
 
 class PlainView:
-    """One log line per evaluation, and a sign of life every ``interval_s`` seconds between them."""
+    """Logs one line per evaluation, and a heartbeat every ``interval_s`` seconds in between."""
 
     def __init__(self, interval_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval_s = interval_s
@@ -88,7 +88,7 @@ def _return_text(status: RunStatus) -> str:
 
 
 def make_view(quiet: bool = False) -> RunView:
-    """Return the live view when standard output is a terminal and ``quiet`` is ``False``, else the plain one."""
+    """Return the live view if standard output is a terminal and ``quiet`` is ``False``, else the plain one."""
     if quiet or get_rank() > 0 or not sys.stdout.isatty():
         return PlainView()
     from ding.entry.view.live import LiveView
@@ -97,14 +97,14 @@ def make_view(quiet: bool = False) -> RunView:
 
 
 class _OwnLines(logging.Filter):
-    """Lets through warnings, and the lines of modules; the tables of components are in their files."""
+    """Passes warnings and the lines of modules; tables of components are only in their files."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.levelno >= logging.WARNING or record.name.startswith("ding.")
 
 
 class _Short(logging.Formatter):
-    """Leaves out the tracebacks of other processes, which are in their logs, and most of the ids of tasks."""
+    """Omits tracebacks of other processes, which are in their logs, and shortens task ids."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = short_ids(without_traceback(record.message))
@@ -112,7 +112,7 @@ class _Short(logging.Formatter):
 
 
 class _StderrHandler(logging.Handler):
-    """Writes to what ``sys.stderr`` is at that moment: the live view puts a stream of its own there."""
+    """Writes to the current ``sys.stderr``: the live view replaces the stream."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError, ValueError):
@@ -122,10 +122,10 @@ class _StderrHandler(logging.Handler):
 
 @contextlib.contextmanager
 def console_lines() -> Iterator[None]:
-    """Show the library's lines on standard error, unless the application set up logging itself."""
+    """Show the library's log lines on standard error, unless the application has configured logging."""
     library = logging.getLogger("ding")
     if get_rank() > 0:
-        # Of several processes the first one speaks.
+        # Of several processes only the first one writes.
         yield
         return
     if logging.getLogger().handlers or library.handlers:

@@ -1,10 +1,10 @@
-"""``ding board``: all runs below some folders on a local web page, finished ones and those that last.
+"""``ding board``: all runs below some folders on a local web page, finished and active ones.
 
-* ``runs``: what a run is and does, read from its folder; it follows files that grow.
-* ``curves``: the curves of many runs, thinned for a screen, with mean and band over seeds.
-* ``server``: the page, and the JSON that it asks for. ``static``: the page itself, and uPlot, which draws.
+* ``runs``: reads the state of a run from its folder, and follows growing files.
+* ``curves``: curves of many runs, reduced for display, with mean and band over seeds.
+* ``server``: the page and its JSON data. ``static``: the page itself, and uPlot for drawing.
 
-Nothing of a run is executed or unpickled: configs are read as literals.
+No code of a run is executed or unpickled: configs are read as literals.
 """
 
 from ding.utils.exports import lazy_exports

@@ -1,4 +1,4 @@
-"""The curves of many runs, thinned for a screen."""
+"""Curves of many runs, reduced for display."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from ding.entry.view.plot import average
 AXES = ("step", "iter", "hours")
 """Env steps, train iterations, hours since the first value."""
 
-# About one point per pixel of a wide chart would be more than anyone sees.
+# Maximum number of points; one per pixel of a wide chart would not be visible.
 _POINTS = 400
-# Of the bootstrap: the page asks again while a run grows.
+# Bootstrap draws; the page repeats its requests while a run grows.
 _DRAWS = 500
 _HOUR_S = 3600.0
 
@@ -21,7 +21,7 @@ _HOUR_S = 3600.0
 def run_curves(runs: Sequence[BoardRun], metric: str, axis: str) -> list[dict[str, Any]]:
     """Return the curve of each run that has the metric: ``id``, ``x`` and ``y`` of at most 400 points, ``nonfinite``.
 
-    A point of a thinned curve is the mean of its neighbours; values that are not finite are counted and left out.
+    A point of a reduced curve is the mean of its neighbours; non-finite values are counted and omitted.
     """
     curves = []
     for run in runs:
@@ -51,7 +51,7 @@ def group_curves(runs: Sequence[BoardRun], metric: str, axis: str) -> list[dict[
 
 
 def _points(run: BoardRun, metric: str, axis: str) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """``x`` and ``y`` of a curve, float64 ``[N]``, and how many values were not finite."""
+    """Return ``x`` and ``y`` of a curve, float64 ``[N]``, and the number of non-finite values."""
     names = ("step", "iter") if axis == "hours" else (axis,)
     scalars = next((curve for name in names if (curve := run.curve(metric, name)) is not None), None)
     if scalars is None:

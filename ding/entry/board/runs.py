@@ -1,4 +1,4 @@
-"""What a run is and does, read from its folder again and again while it grows."""
+"""State of a run, read repeatedly from its folder while the run grows."""
 
 import hashlib
 import logging
@@ -31,22 +31,22 @@ from ding.utils.nested import dotted
 logger = logging.getLogger("ding.entry")
 
 RETURN_METRICS = ("evaluator/reward_mean", "basic/eval_episode_return_mean", "evaluator/eval_episode_return_mean")
-"""What an evaluation is recorded under: by a pipeline, by a task, by scripts of DI-engine."""
+"""Tags of evaluations: of pipelines, of tasks, of DI-engine scripts."""
 
 _AXIS = re.compile(r"^(\w+)_(iter|step)/")
-# A run writes its status every 2 s; a long evaluation or a slow network may hold it up.
+# A run writes its status every 2 s; a long evaluation or a slow network may delay it.
 _LOST_AFTER_S = 60.0
 _LOOK_EVERY_S = 1.0
-# How long a request reads runs that are new: the page shows the first ones, and asks for the others.
+# Seconds that a request spends on reading new runs: the page shows the first ones, and requests the others.
 _READ_S = 0.3
 _VIDEOS = (".mp4", ".webm", ".gif")
 _LOGS = (".txt", ".log")
 
 
 def metric_of(tag: str) -> tuple[str, str]:
-    """Return the metric that a tag draws, and its x axis: ``iter`` (train iterations) or ``step`` (env steps).
+    """Return the metric of a tag, and its x-axis: ``iter`` (train iterations) or ``step`` (env steps).
 
-    ``learner_iter/total_loss`` and ``learner_step/total_loss`` are one metric, ``learner/total_loss``.
+    ``learner_iter/total_loss`` and ``learner_step/total_loss`` are the same metric, ``learner/total_loss``.
     """
     found = _AXIS.match(tag)
     return (f"{found[1]}/{tag[found.end() :]}", found[2]) if found else (tag, "step")
@@ -56,8 +56,8 @@ class BoardRun:
     """One experiment folder.
 
     Args:
-        folder: the folder.
-        name: its path from where the board looks.
+        folder: Path of the folder.
+        name: Path relative to the folder of the board.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -66,7 +66,7 @@ class BoardRun:
         self.id = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
         self.config: dict[str, Any] = {}
         self.status: dict[str, Any] = {}
-        #: What is wrong with its files, if anything.
+        #: Problem of its files, if any.
         self.fault = ""
         self._result: dict[str, Any] = {}
         self._files: dict[Path, EventFile] = {}
@@ -75,7 +75,7 @@ class BoardRun:
         self._changed_s: dict[Path, float] = {}
 
     def refresh(self) -> None:
-        """Read what is new in the folder. A file that cannot be read is noted in ``fault`` and left out."""
+        """Read new data of the folder. An unreadable file is recorded in ``fault`` and skipped."""
         self.fault = ""
         self._reread(self.folder / CONFIG_FILE, self._read_config)
         self._reread(self.folder / STATUS_FILE, self._read_status)
@@ -92,12 +92,12 @@ class BoardRun:
 
     @property
     def label(self) -> str:
-        """The name of its experiment."""
+        """Name of its experiment."""
         return label_of(Path(self.name), seed_of(self.folder, self._main_config()))
 
     @property
     def metrics(self) -> dict[str, set[str]]:
-        """The x axes of each metric that the run recorded."""
+        """Return the x-axes of each recorded metric."""
         found: dict[str, set[str]] = {}
         for tag in self._scalars:
             metric, axis = metric_of(tag)
@@ -105,7 +105,7 @@ class BoardRun:
         return found
 
     def curve(self, metric: str, axis: str) -> Scalars | None:
-        """Return the values of a metric by ascending step of ``axis``; ``None`` where it has none."""
+        """Return the values of a metric by ascending step of ``axis``; ``None`` if it has none."""
         for tag in self._scalars:
             if metric_of(tag) == (metric, axis):
                 if tag not in self._drawn:
@@ -121,20 +121,20 @@ class BoardRun:
         return self.status.get("state") or ("ended" if self._result else "unknown")
 
     def _is_alive(self) -> bool:
-        """Whether the process of the run is there; of another machine, whether it was heard of a minute ago."""
+        """Return whether the process of the run exists; on another machine, whether its status is recent."""
         pid, time_s = self.status.get("pid"), self.status.get("time_s")
         if self.status.get("host") != socket.gethostname() or not isinstance(pid, int) or pid <= 0:
             return isinstance(time_s, (int, float)) and time_s > time.time() - _LOST_AFTER_S
         try:
             os.kill(pid, 0)
-        except (ProcessLookupError, OverflowError):  # none has a number like that
+        except (ProcessLookupError, OverflowError):  # no process has such a number
             return False
         except PermissionError:
             pass
         return True
 
     def summary(self) -> dict[str, Any]:
-        """Return the line of the run in the table of runs."""
+        """Return the run's row for the table of runs."""
         create, main = self.config.get("create_config"), self._main_config()
         returns = self._returns()
         known = {**self._result, **self.status}
@@ -164,7 +164,7 @@ class BoardRun:
         }
 
     def detail(self) -> dict[str, Any]:
-        """Return all that the page shows of one run."""
+        """Return all data that the page shows of one run."""
         return {
             **self.summary(),
             "status": self.status,
@@ -179,7 +179,7 @@ class BoardRun:
         return dotted(self._main_config(), empty=True)
 
     def file(self, name: str, suffixes: tuple[str, ...]) -> Path | None:
-        """Return the path of a file of the run that the page may ask for; ``None`` when there is none of that name."""
+        """Return the path of a file of the run that the page may request; ``None`` if it does not exist."""
         return self.folder / name if name in self._relative(suffixes) else None
 
     def log_file(self, name: str) -> Path | None:
@@ -229,11 +229,11 @@ class BoardRun:
 
 
 class BoardRuns:
-    """All runs below some folders; safe to share between threads.
+    """All runs below some folders. Thread-safe.
 
     Args:
-        folders: where they are looked for, each time anew.
-        read_s: how long a call reads runs that are new, at least one.
+        folders: Folders to search, at each refresh.
+        read_s: Seconds that a call spends on reading new runs, at least one run.
     """
 
     def __init__(self, folders: Sequence[Path], read_s: float = _READ_S) -> None:
@@ -246,11 +246,11 @@ class BoardRuns:
 
     @property
     def unread(self) -> int:
-        """How many runs were found that later calls of :meth:`refreshed` read."""
+        """Number of runs that later calls of :meth:`refreshed` will read."""
         return len(self._new)
 
     def refreshed(self) -> list[BoardRun]:
-        """Return the runs as they are now, but for those unread; the disk is looked at once per second at most."""
+        """Return the current runs, except unread ones; the disk is searched at most once per second."""
         with self._lock:
             if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
                 self._look()
@@ -259,7 +259,7 @@ class BoardRuns:
             return list(self._runs.values())
 
     def get(self, run_id: str) -> BoardRun | None:
-        """Return the run of this id, if there is one."""
+        """Return the run with this id, if any."""
         return next((run for run in self.refreshed() if run.id == run_id), None)
 
     def _look(self) -> None:
@@ -268,7 +268,7 @@ class BoardRuns:
             try:
                 paths = find_runs([folder])
             except ConfigValueError:
-                # Nothing is there yet, or no longer.
+                # The folder does not exist yet, or no longer.
                 continue
             for path in paths:
                 found[path] = path.name if path == folder else path.relative_to(folder).as_posix()
@@ -288,7 +288,7 @@ class BoardRuns:
 
 
 def _first(config: object, *paths: tuple[str, ...]) -> str | None:
-    """The first of these places in a nested dict that holds a string."""
+    """Return the first string among these paths of a nested dict."""
     for keys in paths:
         value = config
         for key in keys:

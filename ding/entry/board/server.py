@@ -1,4 +1,4 @@
-"""The page of ``ding board``, and the JSON that it asks for."""
+"""Web page of ``ding board``, and its JSON data."""
 
 import contextlib
 import json
@@ -30,13 +30,13 @@ _HEADERS = {
 def board_app(folders: Sequence[Path], token: str, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> Flask:
     """Return the WSGI application.
 
-    Each request needs the token: in the link that ``ding board`` prints, which leaves it in a cookie, or as
+    Each request needs the token: in the link printed by ``ding board``, which stores it in a cookie, or as
     ``Authorization: Bearer``.
 
     Args:
-        folders: where runs are looked for, each time anew.
-        token: the secret.
-        hosts: names by which the page may be called; others are refused, so that no foreign name can be led here.
+        folders: Folders to search for runs, at each refresh.
+        token: Secret of the page.
+        hosts: Allowed host names of the page; others are rejected, so that foreign names cannot be directed here.
     """
     app = Flask(__name__, static_folder=str(_STATIC), static_url_path="/static")
     app.before_request(_Guard(token, hosts).check)
@@ -53,7 +53,7 @@ def board_app(folders: Sequence[Path], token: str, hosts: Sequence[str] = ("127.
 
 
 class _Guard:
-    """Lets nobody in without the token."""
+    """Rejects requests without the token."""
 
     def __init__(self, token: str, hosts: Sequence[str]) -> None:
         self._token = token
@@ -64,7 +64,7 @@ class _Guard:
             abort(403, "this name is not the board's")
         given = request.args.get("token")
         if given is not None and request.path == "/" and same_token(given, self._token):
-            # The address of the page, in the browser's history and in screenshots, is without it.
+            # Remove the token from the address, and thus from the browser's history and from screenshots.
             answer = Response(status=302, headers={"Location": "/"})
             answer.set_cookie(_COOKIE, self._token, httponly=True, samesite="Strict")
             return answer
@@ -80,7 +80,7 @@ def _secured(response: Response) -> Response:
 
 
 class _Answers:
-    """What the page asks for."""
+    """Answers to the requests of the page."""
 
     def __init__(self, runs: BoardRuns) -> None:
         self._runs = runs
@@ -126,13 +126,13 @@ def serve_board(folders: Sequence[Path], host: str, port: int, ready: Callable[[
     """Serve the page until the process is interrupted.
 
     Args:
-        folders: where runs are looked for.
-        host: address to listen on.
-        port: port; 0 for a free one.
-        ready: called with the link, once it can be opened.
+        folders: Folders to search for runs.
+        host: Address to listen on.
+        port: Port; 0 for a free one.
+        ready: Called with the link once the page can be opened.
 
     Raises:
-        OSError: the address or the port cannot be had.
+        OSError: The address or the port is unavailable.
     """
     token = secrets.token_urlsafe(24)
     names = ("127.0.0.1", "localhost", host)
@@ -140,7 +140,7 @@ def serve_board(folders: Sequence[Path], host: str, port: int, ready: Callable[[
     with contextlib.closing(listen(host, port)) as listening:
         server = create_server(app, sockets=[listening], clear_untrusted_proxy_headers=False, ident=None)
         ready(f"http://{host}:{listening.getsockname()[1]}/?token={token}")
-        server.run()  # until an interrupt, which it takes
+        server.run()  # until an interrupt, which it handles
 
 
 def _json(content: object) -> Response:

@@ -1,4 +1,4 @@
-"""Options of ``ditask`` from the variables of a scheduler."""
+"""Options of ``ditask`` from environment variables of a scheduler."""
 
 from ding.utils.exports import lazy_exports
 

@@ -1,4 +1,4 @@
-"""``ditask`` under kubernetes: one call per pod."""
+"""``ditask`` on Kubernetes: one call per pod."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +9,10 @@ FIRST_PORT = 50515
 
 
 class K8SParser(ScheduledTask):
-    """Options of this pod: number ``DI_RANK`` of the hosts ``DI_NODES`` (with commas between them).
+    """Options of this pod: number ``DI_RANK`` of the comma-separated hosts ``DI_NODES``.
 
     Raises:
-        ConfigValueError: one of them is missing or does not fit the other.
+        ConfigValueError: A variable is missing, or they do not match.
     """
 
     def __init__(self, platform_spec: "Mapping[str, Any] | None" = None, **kwargs: Any) -> None:

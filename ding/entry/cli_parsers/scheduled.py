@@ -1,4 +1,4 @@
-"""What the parsers of all schedulers share: a task of the scheduler is one call of ``ditask``."""
+"""Base class of the scheduler parsers: each task of the scheduler is one call of ``ditask``."""
 
 import os
 import re
@@ -12,18 +12,18 @@ _NODE = re.compile(r"\$node\.(\d+)")
 
 
 class ScheduledTask:
-    """One of the tasks that a scheduler has started, each with the same number of processes.
+    """One of the tasks started by a scheduler, each with the same number of processes.
 
     Args:
-        hosts: host of each task.
-        ports: first port of each task.
-        number: which task this is.
-        spec: ``{"tasks": [{...}]}``: options of single tasks, in place of those found here. Of ``attach_to``,
-            ``$node.<id>`` means the address and first port of the task whose ``node_ids`` is that number.
-        options: options of ``ditask``.
+        hosts: Host of each task.
+        ports: First port of each task.
+        number: Index of this task.
+        spec: ``{"tasks": [{...}]}``: options of single tasks that override those found here. In ``attach_to``,
+            ``$node.<id>`` stands for the address and first port of the task with that ``node_ids``.
+        options: Options of ``ditask``.
 
     Raises:
-        ConfigValueError: the number is not one of the tasks, or the specification has another number of tasks.
+        ConfigValueError: The number is out of range, or the specification has another number of tasks.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class ScheduledTask:
         self._tasks = [{"address": host, "ports": port, "node_ids": node, **task} for host, port, node, task in found]
 
     def parse(self) -> dict[str, Any]:
-        """Return the options with those of the scheduler in them: ``address``, ``ports`` and ``node_ids`` as given or
-        the first ones, ``attach_to`` with commas between the addresses.
+        """Return the options with those of the scheduler: ``address``, ``ports`` and ``node_ids`` as given or the first
+        ones, ``attach_to`` as comma-separated addresses.
         """
         dialled = self._own.get("attach_to")
         parts = self._linked() if dialled is None else words_of(dialled)
@@ -77,12 +77,12 @@ class ScheduledTask:
 
 
 def words_of(value: "str | Sequence[str]") -> list[str]:
-    """Return the parts of a text with commas, or those of a list."""
+    """Split a comma-separated string, or return the elements of a list."""
     return [part.strip() for part in (value.split(",") if isinstance(value, str) else value) if part.strip()]
 
 
 def numbers_of(value: "int | str | Sequence[int | str]") -> list[int]:
-    """Return whole numbers: one, those of a text with commas, or those of a list."""
+    """Return integers from a single one, a comma-separated string, or a list."""
     if isinstance(value, str):
         return [int(word) for word in words_of(value)]
     return [int(one) for one in value] if isinstance(value, Sequence) else [int(value)]
@@ -92,7 +92,7 @@ def variable(name: str) -> str:
     """Return an environment variable.
 
     Raises:
-        ConfigValueError: it is not set.
+        ConfigValueError: The variable is not set.
     """
     value = os.environ.get(name)
     if not value:
@@ -101,10 +101,10 @@ def variable(name: str) -> str:
 
 
 def whole_number(name: str) -> int:
-    """Return an environment variable that is a whole number.
+    """Return an environment variable as an integer.
 
     Raises:
-        ConfigValueError: it is not set, or something else.
+        ConfigValueError: The variable is not set, or is not an integer.
     """
     value = variable(name)
     if not value.isdigit():

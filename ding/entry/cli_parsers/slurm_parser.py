@@ -1,4 +1,4 @@
-"""``ditask`` under slurm: one call per task of ``srun``."""
+"""``ditask`` on Slurm: one call per task of ``srun``."""
 
 import re
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ _NAMES = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
 
 
 class SlurmParser(ScheduledTask):
-    """Options of this task of slurm.
+    """Options of this Slurm task.
 
     Reads ``SLURM_NTASKS``, ``SLURM_NTASKS_PER_NODE``, ``SLURM_NODELIST``, ``SLURM_PROCID`` and ``SLURMD_NODENAME``.
 
     Raises:
-        ConfigValueError: one of them is missing or does not fit the others.
+        ConfigValueError: A variable is missing, or they do not match.
     """
 
     def __init__(self, platform_spec: "Mapping[str, Any] | None" = None, **kwargs: Any) -> None:
@@ -36,12 +36,12 @@ class SlurmParser(ScheduledTask):
 
 
 def slurm_parser(platform_spec: "Mapping[str, Any] | None", **kwargs: Any) -> dict[str, Any]:
-    """Return the options of ``ditask`` for this task of slurm, see :class:`SlurmParser`."""
+    """Return the options of ``ditask`` for this Slurm task, see :class:`SlurmParser`."""
     return SlurmParser(platform_spec, **kwargs).parse()
 
 
 def expand_hosts(text: str) -> list[str]:
-    """Return the names of a list such as ``a-[1,3-5],b``; numbers keep their leading zeros."""
+    """Return the host names of a list such as ``a-[1,3-5],b``; leading zeros are kept."""
     found: list[str] = []
     for name in _NAMES.findall(text):
         head, bracket, rest = name.partition("[")

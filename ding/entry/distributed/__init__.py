@@ -1,5 +1,5 @@
-"""A parallel run over several machines: what ``ding.entry.dist_entry`` is made of.
+"""Parallel runs over several machines; implements ``ding.entry.dist_entry``.
 
-* ``config``: the config, addresses, ports and the token that all machines agree on.
+* ``config``: config, addresses, ports and the token shared by all machines.
 * ``group``: a learner of several processes. ``replicas``: workers that an operator starts (Kubernetes).
 """

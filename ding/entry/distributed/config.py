@@ -1,4 +1,4 @@
-"""What the roles of a run over several machines read: the config, addresses, ports and the token."""
+"""Inputs of the roles of a run over several machines: config, addresses, ports and token."""
 
 import json
 import os
@@ -27,14 +27,14 @@ _PORT_KEYS = ("coordinator_port", "learner_port", "collector_port")
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """What all workers of a run over several machines may be given beside the config.
+    """Options of all workers of a run over several machines, besides the config.
 
     Attributes:
-        coordinator_host, coordinator_port: where the coordinator is; else the config says it.
-        host: address to listen on, which the others must reach.
-        token_file: file with the run's token; ``None``: environment ``DING_RUN_TOKEN``.
-        patience_s: seconds that the one to which the worker reports may be away.
-        first_contact_s: seconds from the start of the worker within which it must have been there.
+        coordinator_host, coordinator_port: Address of the coordinator; by default that of the config.
+        host: Address to listen on, which the others must be able to reach.
+        token_file: File with the run's token; ``None``: environment variable ``DING_RUN_TOKEN``.
+        patience_s: Seconds that the worker's master may be absent.
+        first_contact_s: Seconds from the start of the worker within which its master must appear.
     """
 
     coordinator_host: str | None = None
@@ -45,23 +45,23 @@ class WorkerOptions:
     first_contact_s: float = FIRST_CONTACT_S
 
     def waits(self, address: str | None) -> dict[str, float]:
-        """What the payload of a worker says of the times: how long it waits for the one to which it reports.
+        """Return the time-out entries of the worker's payload.
 
-        Without an address the worker waits to be connected to, by one that may not have begun yet.
+        Without an address the worker waits for a connection, possibly from a master that has not started yet.
         """
         return {"patience_s": self.patience_s, **({} if address is None else {"first_contact_s": self.first_contact_s})}
 
     def load_config(self, filename: str, seed: int) -> EasyDict:
-        """Compile the config; raises as :func:`load_config`."""
+        """Compile the config; raises like :func:`load_config`."""
         address: dict[str, Any] = {"coordinator_host": self.coordinator_host, "coordinator_port": self.coordinator_port}
         return load_config(filename, seed, save=False, **address)
 
 
 def write_prepared(filename: str, settings: dict[str, Any]) -> str:
-    """Check a config and write down which file, seed and addresses it is about; returns the path.
+    """Check a config and write its file, seed and addresses to a file; return the path.
 
     Raises:
-        ConfigError: the config is wrong.
+        ConfigError: The config is invalid.
     """
     _compile(filename, settings, save=False)
     path = filename + PREPARED_SUFFIX
@@ -70,16 +70,16 @@ def write_prepared(filename: str, settings: dict[str, Any]) -> str:
 
 
 def load_config(filename: str, seed: int, save: bool, lock: ExperimentLock | None = None, **addresses: Any) -> EasyDict:
-    """Compile the config file, or the one that a prepared file names; arguments go before what was prepared.
+    """Compile the config file, or that of a prepared file; arguments override the prepared values.
 
     Args:
-        save: whether to make the experiment folder and write the config into it.
-        lock: taken before anything is written there.
-        addresses: arguments of ``dist_prepare_config``.
+        save: Create the experiment folder and write the config to it.
+        lock: Lock to take before anything is written there.
+        addresses: Arguments of ``dist_prepare_config``.
 
     Raises:
-        ConfigError: the config is wrong, or this is no file that ``dist_prepare_config`` wrote; or ``lock`` cannot be
-            taken, because another run lasts there.
+        ConfigError: The config or the prepared file is invalid, or ``lock`` cannot be taken because another run is
+            active.
     """
     path, prepared = _prepared(filename)
     settings = prepared or {"seed": seed}
@@ -95,15 +95,16 @@ def load_config(filename: str, seed: int, save: bool, lock: ExperimentLock | Non
 
 
 def read_given(filename: str) -> tuple[EasyDict, EasyDict]:
-    """Return main and create config as they are in the file, or in that which a prepared file names, with its
-    overrides; raises as :func:`load_config`.
+    """Return main and create config as written in the file, or in that of a prepared file with its overrides.
+
+    Raises like :func:`load_config`.
     """
     configs = _read(*_prepared(filename))
     return configs["main_config"], configs["create_config"]
 
 
 def _prepared(filename: str) -> tuple[str, dict[str, Any]]:
-    """The config file, and what was prepared for it."""
+    """Return the config file and its prepared values."""
     if not filename.endswith(PREPARED_SUFFIX):
         return filename, {}
     try:
@@ -137,12 +138,12 @@ def _compile(filename: str, settings: dict[str, Any], save: bool, lock: Experime
 
 
 def auto_folders(cfg: EasyDict) -> dict[str, str]:
-    """Where data and policies lie when the config leaves it open: all machines must find them."""
+    """Return default folders for data and policies, which all machines can find."""
     return {key: os.path.join(cfg.main.exp_name, key.removeprefix("path_")) for key in ("path_data", "path_policy")}
 
 
 def section_of(cfg: EasyDict, kind: str, name: str | None = None) -> EasyDict:
-    """Return the section of a worker: its own, else that of the first of its kind, else the one for all of them
+    """Return the section of a worker: its own, else that of the first of its kind, else the common one
     (``platform='k8s'``).
     """
     system = cfg.system
@@ -153,7 +154,7 @@ def coordinator_of(cfg: EasyDict) -> dict[str, Any]:
     """Return ``address`` and ``port`` of the coordinator.
 
     Raises:
-        ConfigValueError: nothing says where it is.
+        ConfigValueError: The address is unknown.
     """
     coordinator = cfg.system.coordinator
     if not coordinator.port:
@@ -163,15 +164,15 @@ def coordinator_of(cfg: EasyDict) -> dict[str, Any]:
 
 
 def run_token(token_file: str | None, make: bool = False) -> str:
-    """Return the run's token from its file, else from the environment; with ``make`` there is always one.
+    """Return the run's token from its file, else from the environment; ``make`` creates a missing one.
 
     Raises:
-        ConfigValueError: there is none, or others than its owner can read the file.
+        ConfigValueError: There is no token, or the file is readable by others than its owner.
     """
     if token_file is None:
         token = own_token()
         if not token and make:
-            # Good for workers of this machine's user that are given it by hand, and for a coordinator alone.
+            # For local workers that receive it manually, and for a coordinator alone.
             return secrets.token_hex(32)
         if not token:
             raise ConfigValueError(f"the run's token is missing: give --token-file, or set {RUN_TOKEN_VARIABLE}")

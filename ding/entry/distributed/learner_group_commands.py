@@ -1,4 +1,4 @@
-"""The commands of a learner group (``ding.entry.parallel.learner_group``): its aggregator, or its ranks here."""
+"""Commands of a learner group (``ding.entry.parallel.learner_group``): its aggregator, or its local ranks."""
 
 import os
 import re
@@ -32,22 +32,23 @@ def dist_launch_learner_aggregator(
     enable_total_log: bool = False,
     **options: Any,
 ) -> None:
-    """Run the aggregator of a learner here until the coordinator has been away for a minute, or a signal comes.
+    """Run the aggregator of a learner in this process until the coordinator is absent for a minute, or a signal
+    arrives.
 
-    It waits for the processes of ``dist_launch_spawn_learner``, then announces itself at the coordinator in the place
-    of the learner. Without a config file it waits for ``WORLD_SIZE`` learners (in a pod: for those of the operator)
-    and, without an address of the coordinator, to be connected to.
+    It waits for the processes of ``dist_launch_spawn_learner``, then enrols at the coordinator as the learner. Without
+    a config file it waits for ``WORLD_SIZE`` learners (in a pod: for those of the operator) and, without an address of
+    the coordinator, for the coordinator's connection.
 
     Args:
-        aggregator_host: address to listen on, which coordinator and learners must reach.
-        aggregator_port: port for the coordinator, and the next one for the learners; else ``AGGREGATOR_PORT`` of the
-            environment, else that of the config, else 22272.
-        name: which learner it stands for; ``learner0`` when not given.
-        options: see ``WorkerOptions``.
+        aggregator_host: Address to listen on, which coordinator and learners must be able to reach.
+        aggregator_port: Port for the coordinator, followed by the port for the learners; by default the environment
+            variable ``AGGREGATOR_PORT``, else that of the config, else 22272.
+        name: Name of the learner; default ``learner0``.
+        options: See ``WorkerOptions``.
 
     Raises:
-        ConfigError: the config is wrong, or nothing says where the coordinator is.
-        WorkersMissing: not all learners came.
+        ConfigError: The config is invalid, or the address of the coordinator is unknown.
+        WorkersMissing: Not all learners connected.
     """
     learner, own = _learner_name(name), WorkerOptions(**options)
     if filename is None:
@@ -80,24 +81,25 @@ def dist_launch_spawn_learner(
     aggregator_port: int | None = None,
     **options: Any,
 ) -> None:
-    """Run the processes of a learner that belong on this machine, until their aggregator has been away for a minute,
-    or a signal comes. When one of them ends, all of this machine are started again; three failures in a row end them.
+    """Run the local processes of a learner until their aggregator is absent for a minute, or a signal arrives.
 
-    The environment says which ones: ``LOCAL_WORLD_SIZE`` of them (default: all ``system_config.learner_gpu_num``) with
-    the ranks from ``START_RANK`` (default 0). When others run elsewhere, rank 0 must be reached by them at
+    If one of them ends, all local processes are restarted; three consecutive failures end them.
+
+    The environment selects the ranks: ``LOCAL_WORLD_SIZE`` of them (default: all ``system_config.learner_gpu_num``)
+        from
+    ``START_RANK`` (default 0) on. If others run elsewhere, they must be able to reach rank 0 at
     ``MASTER_ADDR:MASTER_PORT``.
 
     Args:
-        learner_port: port of rank 0, the others take those that follow; any free ones when neither this nor the config
-            names one.
-        name: which learner; ``learner0`` when not given.
-        aggregator_host, aggregator_port: those of ``dist_launch_learner_aggregator``.
-        options: see ``WorkerOptions``; ``host`` is for the aggregator.
+        learner_port: Port of rank 0, followed by those of the other ranks; by default that of the config, or free ones.
+        name: Name of the learner; default ``learner0``.
+        aggregator_host, aggregator_port: Those of ``dist_launch_learner_aggregator``.
+        options: See ``WorkerOptions``; ``host`` is for the aggregator.
 
     Raises:
-        ConfigError: the config or the environment is wrong.
-        RoleFailed: a process failed too often in a row; the message has its traceback.
-        RunInterrupted: a signal stopped it (a ``SystemExit``).
+        ConfigError: The config or the environment is invalid.
+        RoleFailed: A process failed too often in a row; the message contains its traceback.
+        RunInterrupted: A signal stopped it (a ``SystemExit``).
     """
     learner, own = _learner_name(name), WorkerOptions(**options)
     cfg = own.load_config(filename, seed)
@@ -119,7 +121,7 @@ def dist_launch_spawn_learner(
 
 
 def _learner_name(name: str | None) -> str:
-    """``learner3`` for ``learner3`` and ``learner_aggregator3``; ``learner0`` for what has no number."""
+    """Return ``learner3`` for ``learner3`` and ``learner_aggregator3``; ``learner0`` without a number."""
     found = re.search(r"[0-9]+$", name or "")
     return f"learner{found.group() if found else 0}"
 

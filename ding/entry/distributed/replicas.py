@@ -1,6 +1,6 @@
-"""Workers of a run in Kubernetes, asked for at the operator: more of them, fewer, or one anew.
+"""Workers of a run on Kubernetes, requested from the operator: add, remove or restart them.
 
-The operator is what listens at ``KUBERNETES_SERVER_URL`` within a pod. From outside, give an address at which it can be
+Within a pod the operator's address is ``KUBERNETES_SERVER_URL``. From outside, pass an address at which it can be
 reached, e.g. that of ``kubectl port-forward``.
 """
 
@@ -33,21 +33,21 @@ def dist_add_replicas(
     *,
     operator_server: str | None = None,
 ) -> str:
-    """Ask for more collectors or learners; returns what was done, in a sentence.
+    """Request additional collectors or learners; return a description of the result.
 
     Args:
         replicas_type: ``'collector'`` or ``'learner'``.
-        kubeconfig: not used to find the operator: a mistake without ``operator_server``.
-        replicas: how many more.
-        coordinator_name: name of the coordinator's pod; else ``KUBERNETES_POD_NAME`` of the environment.
-        namespace: its namespace; else ``KUBERNETES_POD_NAMESPACE``.
-        cpus, gpus: of each new one; 0 leaves it to the operator.
-        memory: of each new one, as Kubernetes writes it (``'4Gi'``); ``None`` leaves it to the operator.
-        operator_server: ``host:port`` or URL of the operator; else ``KUBERNETES_SERVER_URL``.
+        kubeconfig: Not used to find the operator; an error without ``operator_server``.
+        replicas: Number of additional workers.
+        coordinator_name: Name of the coordinator's pod; by default ``KUBERNETES_POD_NAME`` of the environment.
+        namespace: Its namespace; by default ``KUBERNETES_POD_NAMESPACE``.
+        cpus, gpus: Resources of each new worker; 0: chosen by the operator.
+        memory: Memory of each new worker in Kubernetes notation (``'4Gi'``); ``None``: chosen by the operator.
+        operator_server: ``host:port`` or URL of the operator; by default ``KUBERNETES_SERVER_URL``.
 
     Raises:
-        ConfigValueError: a value is wrong, or nothing says where the operator is or of which run the workers are.
-        OperatorError: the operator does not answer, or refuses.
+        ConfigValueError: A value is invalid, or the operator or the run of the workers is unknown.
+        OperatorError: The operator does not answer, or refuses the request.
     """
     count = _checked(replicas_type, replicas)
     wanted: dict[str, Any] = {"replicas": count}
@@ -66,7 +66,7 @@ def dist_delete_replicas(
     *,
     operator_server: str | None = None,
 ) -> str:
-    """Give collectors or learners back; arguments, result and errors as of ``dist_add_replicas``."""
+    """Remove collectors or learners; see ``dist_add_replicas`` for arguments, result and errors."""
     count = _checked(replicas_type, replicas)
     with _operator(kubeconfig, coordinator_name, namespace, operator_server) as operator:
         _accepted(
@@ -84,11 +84,11 @@ def dist_restart_replicas(
     *,
     operator_server: str | None = None,
 ) -> str:
-    """Have the operator start a collector or learner anew; other arguments, result and errors as of
-    ``dist_add_replicas``.
+    """Make the operator restart a collector or learner; see ``dist_add_replicas`` for other arguments, result and
+    errors.
 
     Args:
-        restart_pod_name: name of its pod.
+        restart_pod_name: Name of its pod.
     """
     _checked(replicas_type, 1)
     if not restart_pod_name:
@@ -126,7 +126,7 @@ def _operator(
             raise ConfigValueError(f"whose workers? give {option}, or set {variable}")
     version = os.environ.get("KUBERNETES_SERVER_API_VERSION", "v1alpha1")
     try:
-        # None: from the environment.
+        # None: read from the environment.
         operator = server_of(address, version, namespace=namespace or None, name=name or None)
     except ValueError as error:
         raise ConfigValueError(str(error)) from error

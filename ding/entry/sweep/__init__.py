@@ -1,13 +1,13 @@
-"""Many runs of one config that differ in some keys, which Optuna chooses (``ding sweep``, extra ``sweep``).
+"""Many runs of one config that differ in keys chosen by Optuna (``ding sweep``, extra ``sweep``).
 
-* ``parameters``: ``KEY=log:LOW:HIGH`` and the like, and what a trial makes of them.
-* ``study``: the trials, one run each, in one or several processes; the study file, with which a sweep goes on.
-* ``report``: the trials as a table and as a picture.
+* ``parameters``: ``KEY=log:LOW:HIGH`` and similar forms, and the values of a trial.
+* ``study``: the trials, one run each, in one or several processes; the study file, from which a sweep resumes.
+* ``report``: the trials as a table and as a plot.
 
 ::
 
     <name of the config>_sweep/
-      study.log        the study: every trial, also of sweeps before
+      study.log        the study: all trials, including those of earlier sweeps
       trial<n>/        the experiment folder of a trial
       sweep.png        the return of the trials over each parameter
 """

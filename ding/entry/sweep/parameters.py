@@ -1,4 +1,4 @@
-"""Keys of a config that a sweep varies, as they are written on the command line."""
+"""Config keys varied by a sweep, in their command line form."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ _FORMS = "KEY=LOW:HIGH, KEY=log:LOW:HIGH or KEY=A,B,C"
 
 @dataclass(frozen=True)
 class Parameter:
-    """A key and what it may be: one of ``choices``, or a number from ``low`` to ``high``, whole when both are."""
+    """Key with its allowed values: one of ``choices``, or a number from ``low`` to ``high`` (an int if both are)."""
 
     key: str
     low: Any = None
@@ -21,7 +21,7 @@ class Parameter:
     choices: tuple[Any, ...] = ()
 
     def suggest(self, trial: Any) -> object:
-        """Have an Optuna trial choose a value."""
+        """Let an Optuna trial choose a value."""
         if self.choices:
             return trial.suggest_categorical(self.key, self.choices)
         if isinstance(self.low, int) and isinstance(self.high, int):
@@ -30,15 +30,15 @@ class Parameter:
 
     @property
     def first(self) -> object:
-        """A value that it may be."""
+        """Return one of the allowed values."""
         return self.choices[0] if self.choices else self.low
 
 
 def parse_parameter(text: str) -> Parameter:
-    """Read ``KEY=LOW:HIGH`` (two whole numbers: whole numbers), ``KEY=log:LOW:HIGH`` or ``KEY=A,B,C``.
+    """Parse ``KEY=LOW:HIGH`` (integers if both are), ``KEY=log:LOW:HIGH`` or ``KEY=A,B,C``.
 
     Raises:
-        ConfigValueError: it is none of these, or the bounds contradict each other.
+        ConfigValueError: The text has another form, or the bounds contradict each other.
     """
     if "=" not in text:
         raise ConfigValueError(f"--param {text}: expected {_FORMS}")

@@ -1,4 +1,4 @@
-"""The trials of a sweep as a table and as a picture."""
+"""Trials of a sweep as a table and as a plot."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from ding.entry.view.plot import empty_figure
 
 
 def table(trials: Sequence[TrialResult]) -> str:
-    """The trials as text, the best first; those that were pruned or failed come last."""
+    """Return the trials as text, best first; pruned and failed trials come last."""
     order = {"complete": 0, "pruned": 1}
     keys = list(dict.fromkeys(key for trial in trials for key in trial.params))
     rows = [["trial", "return", "state", *keys]]
@@ -21,10 +21,10 @@ def table(trials: Sequence[TrialResult]) -> str:
 
 
 def plot_trials(trials: Sequence[TrialResult], out: str | Path) -> Path:
-    """Draw the return of each trial over each parameter; returns the path of the PNG.
+    """Plot the return of each trial over each parameter; return the path of the PNG.
 
     Raises:
-        MissingExtraError: matplotlib is missing.
+        MissingExtraError: matplotlib is not installed.
     """
     keys = list(dict.fromkeys(key for trial in trials for key in trial.params))
     figure = empty_figure((4.0 * max(1, len(keys)), 3.6))

@@ -1,4 +1,4 @@
-"""The trials of a sweep: each is a run of a serial pipeline, and Optuna keeps the study in a file."""
+"""Trials of a sweep: each is a run of a serial pipeline, and Optuna stores the study in a file."""
 
 import logging
 import multiprocessing
@@ -33,7 +33,7 @@ STUDY_FILE = "study.log"
 
 @dataclass(frozen=True)
 class TrialResult:
-    """A trial: ``state`` is ``complete``, ``pruned`` (ended early) or ``fail``; ``value`` is its best mean return."""
+    """Trial: ``state`` is ``complete``, ``pruned`` (ended early) or ``fail``; ``value`` is its best mean return."""
 
     number: int
     state: str
@@ -43,17 +43,17 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is tried.
+    """Definition of a sweep.
 
     Args:
-        config: path of a config file, or ``(main_config, create_config)``. Each process reads the file itself, so that
-            what it registers is there.
-        parameters: the keys that vary.
-        folder: where the study and the trials lie. A study that is there goes on.
-        seed: of each run, and of the choice of the values.
-        max_env_step, max_train_iter: limits of each run.
-        prune: whether a trial whose evaluations are below the median of those before it, at the same env step, ends.
-        overrides: ``KEY=VALUE`` each, of all runs.
+        config: Path of a config file, or ``(main_config, create_config)``. Each process reads the file itself, so that
+            its registrations are available.
+        parameters: Keys to vary.
+        folder: Folder of the study and the trials. An existing study is continued.
+        seed: Seed of each run, and of the choice of values.
+        max_env_step, max_train_iter: Limits of each run.
+        prune: End a trial early if its evaluations are below the median of earlier trials at the same env step.
+        overrides: Entries ``KEY=VALUE`` for all runs.
     """
 
     config: InputConfig
@@ -66,13 +66,13 @@ class Sweep:
     overrides: Sequence[str] = ()
 
     def run(self, trials: int, jobs: int = 1) -> list[TrialResult]:
-        """Run trials until the study has so many, ``jobs`` at a time; returns all of them.
+        """Run trials until the study has ``trials`` of them, ``jobs`` at a time; return all of them.
 
         Raises:
-            ConfigError: the config is wrong, or a parameter names no key of it.
+            ConfigError: The config is invalid, or a parameter is not one of its keys.
             MissingExtraError: Optuna is not installed.
-            RunInterrupted: a signal stopped the run (a ``SystemExit``); the same call goes on.
-            RuntimeError: a process of several was killed; the same call begins its trial anew.
+            RunInterrupted: A signal stopped the run (a ``SystemExit``); the same call continues.
+            RuntimeError: One of several processes was killed; the same call restarts its trial.
         """
         refuse_in_import()
         self._check()
@@ -80,7 +80,7 @@ class Sweep:
         study = self.open()
         for trial in study.get_trials(deepcopy=False):
             if not trial.state.is_finished():
-                # Of a sweep that was stopped.
+                # Trials of a sweep that was stopped.
                 study.tell(trial.number, state=_states().FAIL)
         missing = trials - len(self._counted(study))
         if jobs == 1:
@@ -104,7 +104,7 @@ class Sweep:
                 ) from error
 
     def work(self, trials: int, worker: int = 0) -> None:
-        """Run so many trials in this process."""
+        """Run ``trials`` trials in this process."""
         study, configs = self.open(worker), self._configs()
         for _ in range(trials):
             trial = study.ask()
@@ -119,7 +119,7 @@ class Sweep:
                 study.tell(trial, value if state == _states().COMPLETE else None, state=state)
 
     def open(self, worker: int = 0) -> Any:
-        """The Optuna study."""
+        """Return the Optuna study."""
         optuna = require_extra("optuna", "sweep")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         backend = optuna.storages.journal.JournalFileBackend(str(Path(self.folder) / STUDY_FILE))
@@ -143,7 +143,7 @@ class Sweep:
         return [trial for trial in study.get_trials(deepcopy=False) if trial.state != _states().FAIL]
 
     def _check(self) -> None:
-        """Compile the config with a value of each parameter, so that a wrong key ends the sweep before it begins."""
+        """Compile the config with a value of each parameter, so that a wrong key fails before the first trial."""
         main, create = self._configs()
         for parameter in self.parameters:
             _set(main, create, parameter.key, parameter.first)

@@ -1,4 +1,4 @@
-"""What numpy 2 no longer knows: names, and arrays of one number that are taken for the number."""
+"""Incompatibilities with NumPy 2: removed names, and one-element arrays used as numbers."""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from ding.entry.migrate.module import Function, Module, calls
 from ding.entry.migrate.origins import is_base_env
 from ding.entry.migrate.script import Script
 
-# Aliases that numpy 2 does not have.
+# Aliases that NumPy 2 has removed.
 _NAMES = {
     "float": "float", "int": "int", "object": "object", "str": "str", "complex": "complex",
     "float_": "np.float64", "complex_": "np.complex128", "unicode_": "np.str_", "string_": "np.bytes_",
@@ -19,7 +19,7 @@ _NAMES = {
 
 
 def migrate_arrays(script: Script, module: Module) -> None:
-    """Replace names of numpy, ``isinstance(sample, int)``, and ``int`` and ``float`` of arrays in ``step``."""
+    """Replace NumPy names, ``isinstance(sample, int)``, and ``int`` and ``float`` of arrays in ``step``."""
     names = [name for name, full in module.names.items() if full == "numpy"]
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Attribute) and node.attr in _NAMES and ast.unparse(node.value) in names:
@@ -32,7 +32,7 @@ def migrate_arrays(script: Script, module: Module) -> None:
 
 
 def _samples(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, numpy: list[str]) -> None:
-    """``isinstance(action, int)`` of what a space of gymnasium samples, which is an ``np.int64``."""
+    """Replace ``isinstance(action, int)`` for samples of a Gymnasium space, which are ``np.int64``."""
     sampled = _sampled(function)
     for call in calls(function):
         if ast.unparse(call.func) != "isinstance" or len(call.args) != 2 or _root(call.args[0]) not in sampled:
@@ -51,7 +51,7 @@ def _samples(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, n
 
 
 def _sampled(function: ast.AST) -> set[str]:
-    """The names to which a function assigns what ``space.sample()`` returns, and those of loops over it."""
+    """Return the names to which a function assigns ``space.sample()``, and those of loops over it."""
     names: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and _is_sample(node.value):
@@ -67,7 +67,7 @@ def _is_sample(node: ast.expr) -> bool:
 
 
 def _scalars(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, numpy: list[str]) -> None:
-    """``int(action)`` and ``float(reward)``: numpy no longer takes arrays ``(1,)`` for numbers."""
+    """Replace ``int(action)`` and ``float(reward)``: NumPy no longer converts arrays ``(1,)`` to numbers."""
     given = {arg.arg for arg in (*function.args.posonlyargs, *function.args.args)} - {"self"}
     for call in calls(function):
         if ast.unparse(call.func) not in ("int", "float") or [type(arg) for arg in call.args] != [ast.Name]:
@@ -82,7 +82,7 @@ def _scalars(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, n
 
 
 def _computed(function: ast.AST, line: int) -> set[str]:
-    """The names that a function assigns by calls before a line, which may be arrays."""
+    """Return the names that a function assigns by calls before a line, which may be arrays."""
     before = [node for node in ast.walk(function) if isinstance(node, ast.Assign) and node.lineno < line]
     made = [node for node in before if isinstance(node.value, ast.Call) and not _is_number(node.value)]
     return {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
@@ -97,7 +97,7 @@ def _names(node: ast.AST) -> Iterator[ast.Name]:
 
 
 def _root(node: ast.expr) -> str:
-    """The name that an expression with indices begins with."""
+    """Return the base name of an expression with indices."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""

@@ -1,4 +1,4 @@
-"""Configs: types that this package does not have, keys that nobody reads, values and numbers that are others here."""
+"""Configs: types that this package lacks, unused keys, and values and numbers that differ here."""
 
 import ast
 import re
@@ -17,12 +17,12 @@ from ding.entry.migrate.script import Script
 from ding.entry.migrate.static import StaticDict, is_whole, known_section, module_values, sections
 from ding.utils.original_names import built_in_env_module
 
-# Modules that are not imported, as they are not of DI-engine.
+# Modules that are not imported, because they do not belong to DI-engine.
 _FOREIGN = re.compile(r"(?!ding\.|dizoo\.)")
 
 
 def migrate_configs(script: Script) -> None:
-    """Replace and report what is in the configs of a file."""
+    """Replace and report the findings in the configs of a file."""
     values = module_values(script.tree)
     dicts = {name: value for name, value in values.items() if isinstance(value, StaticDict)}
     creates = {name: value for name, value in dicts.items() if _is_create_config(value)}
@@ -47,7 +47,7 @@ def _is_main_config(value: StaticDict) -> bool:
 
 
 def _partner(name: str, mains: dict[str, StaticDict], creates: dict[str, StaticDict]) -> StaticDict | None:
-    """The create config that belongs to a main config: the only one, or that of its name."""
+    """Return the create config of a main config: the only one, or that with its name."""
     if len({id(value) for value in creates.values()}) == 1:
         return next(iter(creates.values()))
     same = [other for other, value in mains.items() if value is mains[name]]
@@ -59,7 +59,7 @@ def _partner(name: str, mains: dict[str, StaticDict], creates: dict[str, StaticD
 
 
 def _scalar_parts(script: Script, main: StaticDict) -> None:
-    """Parts of an observation that are one number reach the encoder as the space has them."""
+    """Report observation parts that are single numbers, which reach the encoder in the form of the space."""
     for path, section, key in sections(main):
         if ".obs_shape." in path and section[key] == []:
             script.note(section.nodes[key], f"{path}: an encoder gets such a part as [B, 1] here (DI-engine: [B])")
@@ -73,7 +73,7 @@ def _rename_type(script: Script, policy: StaticDict) -> None:
 
 
 def _check(script: Script, main: StaticDict, create: StaticDict, system: object) -> None:
-    """Compile the configs as a run would, without the modules of the user, and report what is wrong."""
+    """Compile the configs like a run, but without user modules, and report errors."""
     plain_main, plain_create = known_section(main), known_section(create)
     own = False
     for section in filter(lambda each: isinstance(each, dict), plain_create.values()):
@@ -91,7 +91,7 @@ def _check(script: Script, main: StaticDict, create: StaticDict, system: object)
     except ConfigImportError:
         pass  # reported at the name of the module
     except ConfigError as error:
-        # A module of the user may register the type; what the tree does not say may be all that is missing.
+        # A user module may register the type; values that the tree does not show may be all that is missing.
         if not own and (isinstance(error, UnknownTypeError) or (is_whole(main) and is_whole(create))):
             script.leave(_node_of(create, str(error)) or _node_of(main, str(error)), str(error))
     for text in changed_numbers(plain_main, plain_create):
@@ -99,7 +99,7 @@ def _check(script: Script, main: StaticDict, create: StaticDict, system: object)
 
 
 def _node_of(config: StaticDict, text: str) -> ast.expr | None:
-    """The expression of the key whose path, or a beginning of it, a text begins with."""
+    """Return the expression of the key whose path, or a prefix of it, a text starts with."""
     found = re.match(r"(?:create_config\.)?([\w.]*\w)", text)
     parts = found.group(1).split(".") if found else []
     nodes = {path: section.nodes.get(key) for path, section, key in sections(config)}

@@ -1,16 +1,16 @@
-"""Calls of the methods of envs: gymnasium returns five values from ``step`` and two from ``reset``.
+"""Calls of env methods: Gymnasium returns five values from ``step`` and two from ``reset``.
 
 ====================== ==============================================================================================
-env of gym             rewritten, in a file that imports gym or only a helper that makes the env
-attribute of a         rewritten, where its ``reset`` and a ``step`` of four values are called and the file imports
-``BaseEnv``            gym; with a note where nothing says what makes the env
-env of another package stays, with a note in a ``BaseEnv``
-``DingEnvWrapper``,    stay: they have DI-engine's API
+env of gym             rewritten, in a file that imports gym or only a helper that creates the env
+attribute of a         rewritten if its ``reset`` and a ``step`` of four values are called and the file imports gym;
+``BaseEnv``            with a note if the constructor of the env is unknown
+env of another package unchanged, with a note in a ``BaseEnv``
+``DingEnvWrapper``,    unchanged: they have DI-engine's API
 other ``BaseEnv``
-anything else          a ``step`` of four values is listed, where the file imports gym
+other objects          a ``step`` of four values is listed if the file imports gym
 ====================== ==============================================================================================
 
-What a wrapper does in its own ``step`` and ``reset`` is in :mod:`ding.entry.migrate.wrappers`.
+For the ``step`` and ``reset`` of wrappers see :mod:`ding.entry.migrate.wrappers`.
 """
 
 import ast
@@ -30,7 +30,7 @@ _NO_RANGE = "(-float('inf'), float('inf'))"
 
 
 class _Do(Enum):
-    """What to do about the calls of an env."""
+    """Treatment of the calls of an env."""
 
     REWRITE = auto()
     LIST = auto()
@@ -39,7 +39,7 @@ class _Do(Enum):
 
 @dataclass(frozen=True)
 class _Use:
-    """A call of a method of an env, and the statement whose value it is."""
+    """Call of an env method, and the statement that uses its value."""
 
     call: ast.Call
     method: str
@@ -48,12 +48,12 @@ class _Use:
 
     @property
     def target(self) -> ast.expr | None:
-        """What the value is assigned to, where it is one thing."""
+        """Target of the assignment of the value, if there is exactly one."""
         assigns = isinstance(self.statement, ast.Assign) and len(self.statement.targets) == 1
         return self.statement.targets[0] if assigns else None  # type: ignore[union-attr]
 
     def unpacks(self, count: int) -> bool:
-        """Whether the value is unpacked into so many names."""
+        """Return whether the value is unpacked into ``count`` names."""
         return isinstance(self.target, ast.Tuple) and len(self.target.elts) == count
 
 
@@ -110,14 +110,14 @@ def _what_to_do(script: Script, module: Module, use: _Use, uses: list[_Use]) -> 
 
 
 def _is_indexed(module: Module, use: _Use) -> bool:
-    """Whether the first of what a call returns is taken already: ``result[0]``."""
+    """Return whether only the first value of a call is used: ``result[0]``."""
     text = "" if use.target is None else f"{ast.unparse(use.target)}[0]"
     function = next(iter(module.functions_of(use.call)), module.tree)
     return any(ast.unparse(node) == text for node in ast.walk(function) if isinstance(node, ast.Subscript))
 
 
 def _same_env(module: Module, one: _Use, other: _Use) -> bool:
-    """Whether two calls are of one env: of an attribute in a class and its bases, or of a name in a function."""
+    """Return whether two calls use the same env: an attribute of a class and its bases, or a name of a function."""
     text = ast.unparse(one.env)
     if ast.unparse(other.env) != text:
         return False
@@ -129,7 +129,7 @@ def _same_env(module: Module, one: _Use, other: _Use) -> bool:
 
 
 def _step(script: Script, use: _Use) -> None:
-    """``obs, reward, done, info = env.step(action)``: gymnasium returns two flags for the end of an episode."""
+    """Rewrite ``obs, reward, done, info = env.step(action)``: Gymnasium returns two flags for the end of an episode."""
     target = use.target
     if isinstance(use.statement, ast.Expr):
         return
@@ -142,9 +142,9 @@ def _step(script: Script, use: _Use) -> None:
             return
         lines = [f"{done} = {done} or truncated"]
         if info != "_":
-            # Collectors bootstrap by it.
+            # Collectors use it for bootstrapping.
             lines = [f"if truncated and not {done}:", f"    {info}['TimeLimit.truncated'] = True", *lines]
-        # What is called for an index may have an effect, and is called once.
+        # A call inside of an index may have side effects, so call it only once.
         again = next(calls(ast.Tuple(target.elts[2:])), None) is None
         assert use.statement is not None
         if again and script.add_lines_after(use.statement, *lines):
@@ -154,7 +154,7 @@ def _step(script: Script, use: _Use) -> None:
 
 
 def _reset(script: Script, use: _Use) -> None:
-    """``obs = env.reset()``: gymnasium returns the info, too."""
+    """Rewrite ``obs = env.reset()``: Gymnasium also returns the info."""
     if isinstance(use.target, (ast.Name, ast.Attribute)):
         script.add_after(use.target, ", _")
     elif not isinstance(use.statement, ast.Expr) and not use.unpacks(2):
@@ -162,7 +162,7 @@ def _reset(script: Script, use: _Use) -> None:
 
 
 def _seed(script: Script, use: _Use) -> None:
-    """``env.seed(seed)`` is an argument of ``reset``."""
+    """Rewrite ``env.seed(seed)``, which is now an argument of ``reset``."""
     if not isinstance(use.statement, ast.Expr):
         script.leave(use.call, _SEED)
         return
@@ -172,7 +172,7 @@ def _seed(script: Script, use: _Use) -> None:
 
 
 def _render(script: Script, use: _Use) -> None:
-    """``env.render(mode='rgb_array')``: the mode is an argument of the construction."""
+    """Rewrite ``env.render(mode='rgb_array')``: the mode is now a constructor argument."""
     given = [*use.call.args, *(keyword.value for keyword in use.call.keywords)]
     if [ast.unparse(each) for each in given] == ["'rgb_array'"]:
         script.replace_arguments(use.call, "")
@@ -183,7 +183,7 @@ def _render(script: Script, use: _Use) -> None:
 
 
 def _reward_ranges(script: Script) -> None:
-    """Envs of gymnasium have no ``reward_range``; those of old gym had an infinite one where they named none."""
+    """Report ``reward_range``, which Gymnasium lacks; in old gym it was infinite unless defined."""
     uses = [node for node in ast.walk(script.tree) if isinstance(node, ast.Attribute) and node.attr == "reward_range"]
     own = any(not isinstance(node.ctx, ast.Load) for node in uses)
     for node in uses:

@@ -1,14 +1,14 @@
-"""Imports of packages that are others here, and names of ``ding`` that are not there.
+"""Imports of packages that have been replaced, and names that are missing in ``ding``.
 
 ====================== ==============================================================================================
 ``gym``                becomes ``gymnasium``; its MuJoCo envs are reported
 moved packages         become those of :data:`~ding.entry.migrate.packages.MOVED`
 ``dizoo`` envs         become those of :mod:`ding.envs.zoo`
-other ``dizoo``        become modules beside the script, where a file of that name is there
+other ``dizoo``        become modules next to the script, if a file of that name exists there
 modules
 ``ditk.logging``       becomes ``logging``; ``basicConfig`` where the level of its root logger is set, which is shown
-``ding``               a name that has another name here is imported under both; one that is not there is reported
-others                 are reported, where :mod:`ding.entry.migrate.packages` says what has to be done
+``ding``               a name with another name here is imported under both; a missing one is reported
+others                 are reported if :mod:`ding.entry.migrate.packages` has advice
 ====================== ==============================================================================================
 """
 
@@ -25,14 +25,14 @@ from ding.utils.names import nearest
 from ding.utils.original_names import RENAMED as RENAMED_EXPORTS
 from ding.utils.original_names import built_in_env_module, missing_text
 
-# Full old name -> its name since DI-engine 0.4 or 0.5, in the same module.
-# Keys and types before 0.5 -> their names since then.
+# Full old name -> name since DI-engine 0.4 or 0.5, in the same module.
+# Keys and types before 0.5 -> names since then.
 _RENAMED_TEXTS = {"final_eval_reward": "eval_episode_return", "final_eval_reward_mean": "eval_episode_return_mean"}
 RENAMED = {"ding.policy.SACDiscretePolicy": "DiscreteSACPolicy"}
 
 
 def migrate_imports(script: Script, module: Module) -> None:
-    """Replace and report imports, attributes of imported modules, and texts that name modules."""
+    """Replace and report imports, attributes of imported modules, and strings that name modules."""
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -121,7 +121,7 @@ def _import_from(script: Script, home: Module, node: ast.ImportFrom) -> None:
 
 
 def _import_moved(script: Script, alias: ast.alias, new: str) -> None:
-    """``import gym_hybrid``: as a rule for what it registers only."""
+    """Replace ``import gym_hybrid`` and similar imports, usually made only for their registrations."""
     top, _, below = alias.name.partition(".")
     used = any(isinstance(node, ast.Name) and node.id == top for node in ast.walk(script.tree))
     if find(new) is None or (below and not alias.asname):
@@ -131,7 +131,7 @@ def _import_moved(script: Script, alias: ast.alias, new: str) -> None:
 
 
 def _show_root_logger(script: Script, logging: str) -> None:
-    """The root logger of ditk writes to the console, that of Python nowhere until it is configured."""
+    """Configure logging: the root logger of ditk writes to the console, that of Python only if configured."""
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{logging}.getLogger().setLevel":
             script.replace(node.func, f"{logging}.basicConfig")
@@ -140,12 +140,12 @@ def _show_root_logger(script: Script, logging: str) -> None:
 
 
 def _attribute_chains(tree: ast.AST, module: Module) -> Iterator[tuple[ast.Attribute, str]]:
-    """Attributes of imported modules of gym and ding with their full names, the longest of each expression."""
+    """Yield attributes of imported modules of gym and ding with their full names, the longest of each expression."""
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and id(node) not in inner:
             name = module.full_name(node)
-            # Of a name that an import statement brings, the statement is reported.
+            # For a name of an import statement, the statement is reported.
             brought = next((full for full in module.names.values() if full != "gym" and is_below(name, full)), "")
             if is_below(brought, MUJOCO) or moved(brought) is not None:
                 continue
@@ -174,7 +174,7 @@ def _attribute(script: Script, node: ast.Attribute, name: str) -> None:
 
 
 def _module_name(script: Script, module: Module, node: ast.Constant, name: str, whole: bool) -> None:
-    """A text that may be the name of a module, as ``import_names`` have it, or (not ``whole``) the beginning of one."""
+    """Handle a string that may be a module name, as in ``import_names``, or (not ``whole``) a prefix of one."""
     if whole and name in _RENAMED_TEXTS:
         quote = script.source(node)[-1]
         script.replace(node, f"{quote}{_RENAMED_TEXTS[name]}{quote}")
@@ -192,15 +192,15 @@ def _module_name(script: Script, module: Module, node: ast.Constant, name: str, 
     elif whole and re.fullmatch(r"pettingzoo\.mpe(\.\w+)+", name):
         script.leave(node, moved_text(name))
     elif name.startswith(("dizoo.", "dizoo/")):
-        # A name that is put together when the script runs.
+        # A name that is composed at run time.
         script.leave(node, f"{name!r}: dizoo is not part of this package")
 
 
 def _dizoo_module(module: Module, name: str, needed: Sequence[str] = ()) -> str | None:
-    """What to import in place of a module of dizoo; ``None`` where nothing takes its place.
+    """Return the replacement of a module of dizoo; ``None`` if there is none.
 
-    That is the built-in env module, if it has what is needed, a file beside the script, or the same where the user has
-    a folder ``dizoo`` with that module.
+    It is the built-in env module, if that has the required names, or a file next to the script; it is unchanged if the
+    user has a folder ``dizoo`` with that module.
     """
     is_env = ".config" not in name and ".entry" not in name
     built_in = built_in_env_module(name) if is_env else None

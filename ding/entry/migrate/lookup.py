@@ -1,4 +1,4 @@
-"""Whether a full name is there: of a module, or of something in one."""
+"""Existence of a module, or of an object in a module, by full name."""
 
 import contextlib
 import importlib
@@ -6,9 +6,9 @@ from types import ModuleType
 
 
 def find(name: str) -> object | None:
-    """Return the module, or the attribute of a module or class, of a full name; ``None`` where it is not there.
+    """Return the module, or the attribute of a module or class, with a full name; ``None`` if it does not exist.
 
-    What needs an extra that is not installed counts as there.
+    Names that need an extra that is not installed count as existing.
     """
     owner, _, last = name.rpartition(".")
     found = find(owner) if owner else None
@@ -16,7 +16,7 @@ def find(name: str) -> object | None:
         result: object | None = getattr(found, last)
         return result
     try:
-        # A module that nothing has imported yet.
+        # A module that has not been imported yet.
         return importlib.import_module(name) if not owner or isinstance(found, ModuleType) else None
     except ModuleNotFoundError:
         return None
@@ -25,7 +25,7 @@ def find(name: str) -> object | None:
 
 
 def first_missing(name: str) -> str | None:
-    """The shortest beginning of a full name that is not there."""
+    """Return the shortest prefix of a full name that does not exist."""
     parts = name.split(".")
     beginnings = (".".join(parts[:count]) for count in range(1, len(parts) + 1))
     return next((each for each in beginnings if find(each) is None), None)

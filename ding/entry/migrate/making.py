@@ -1,8 +1,7 @@
-"""The making of envs: ids that gymnasium no longer builds, and render modes.
+"""Construction of envs: ids that Gymnasium no longer supports, and render modes.
 
-``ding.envs.make_gym_env`` takes the place of ``gym.make`` where the id is not known before the script runs, where only
-a package like ale_py registers it, where its successor needs arguments (``Ant-v3``), and where frames are drawn from
-an env that was made without a render mode.
+``ding.envs.make_gym_env`` replaces ``gym.make`` if the id is known only at run time, if a package like ale_py registers
+it, if its successor needs arguments (``Ant-v3``), or if frames are drawn from an env created without a render mode.
 """
 
 import ast
@@ -17,7 +16,7 @@ from ding.entry.migrate.script import Script
 from ding.envs.env.old_ids import spec_or_successor
 
 _ID = re.compile(r"([\w-]+/)?[\w-]+-v\d+")
-# Parts of ids that make_gym_env finds a package for.
+# Parts of ids for which make_gym_env finds a package.
 _REGISTERED_LATE = re.compile(r"^ALE/|NoFrameskip|^MiniGrid-|^(Moving|Sliding)-")
 
 
@@ -40,7 +39,7 @@ def migrate_making(script: Script, module: Module) -> None:
 
 
 def _make(script: Script, module: Module, call: ast.Call) -> bool:
-    """See to the id in a call of ``gym.make``; whether ``make_gym_env`` must take its place."""
+    """Handle the id in a call of ``gym.make``; return whether ``make_gym_env`` must replace the call."""
     given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "id")]
     if not given or isinstance(given[0], ast.Starred):
         return False
@@ -51,7 +50,7 @@ def _make(script: Script, module: Module, call: ast.Call) -> bool:
     old = module.full_name(call.func).startswith("gym.")
     if old and _REGISTERED_LATE.search(name):
         return True
-    # Without a version, gymnasium takes the newest, too.
+    # Without a version, Gymnasium also uses the newest.
     if _ID.fullmatch(name) is not None:
         try:
             spec = spec_or_successor(name)
@@ -68,7 +67,9 @@ def _make(script: Script, module: Module, call: ast.Call) -> bool:
 
 
 def _is_drawn(module: Module, call: ast.Call) -> bool:
-    """Whether an env is made without a render mode where frames are drawn, in the same class or outside of classes."""
+    """Return whether an env is created without a render mode but frames are drawn, in the same class or at module
+    level.
+    """
     if any(keyword.arg in ("render_mode", None) for keyword in call.keywords):
         return False
     cls = module.class_of(call)
@@ -81,7 +82,7 @@ def _is_drawn(module: Module, call: ast.Call) -> bool:
 
 
 def _import(script: Script, module: Module, call: ast.Call) -> bool:
-    """Import ``make_gym_env`` where a call sees it; ``False``, with what is left to do, where that is not possible."""
+    """Import ``make_gym_env`` in the scope of a call; return ``False``, and report it, if that is not possible."""
     if "make_gym_env" in module.names:
         return True
     for node in script.tree.body:
@@ -97,14 +98,14 @@ def _import(script: Script, module: Module, call: ast.Call) -> bool:
 
 
 def _record(script: Script, module: Module, call: ast.Call) -> None:
-    """Say what a recorder of videos needs."""
+    """Report the requirements of a video recorder."""
     records = module.full_name(call.func) == "gym.wrappers.RecordVideo"
     if records and importlib.util.find_spec("moviepy") is None:
         script.note(call, "RecordVideo of gymnasium needs the package moviepy; `pip install` it")
 
 
 def _compare(script: Script, node: ast.Compare) -> None:
-    """Report a comparison with an id that gymnasium no longer builds."""
+    """Report a comparison with an id that Gymnasium no longer supports."""
     texts = [each for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
     for text in texts:
         name = str(text.value)

@@ -1,6 +1,7 @@
-"""Which of the corrected numbers a config meets.
+"""Corrected numbers that affect a config.
 
-Each row of ``NUMBERS`` is one of the table "Numbers that were corrected" in docs/migration.md; a test compares them.
+Each entry of ``NUMBERS`` is a row of the table "Numbers that were corrected" in docs/migration.md; a test compares
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ Section = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class _Sections:
-    """The sections of a main config, and the type of its policy."""
+    """Sections of a main config, and the type of its policy."""
 
     env: Section
     policy: Section
@@ -39,7 +40,7 @@ class _Sections:
 
 @dataclass(frozen=True)
 class Number:
-    """A row: what it is about, DI-engine's way, the way here, and which configs meet it."""
+    """A row: its topic, the behaviour of DI-engine and of this package, and a test for affected configs."""
 
     what: str
     original: str
@@ -313,7 +314,7 @@ NUMBERS = (
 
 
 def changed_numbers(main: Section, create: Section) -> list[str]:
-    """One sentence for each corrected number that a config meets."""
+    """Return one sentence for each corrected number that affects a config."""
     policy = dig(main, "policy")
     if policy.get("reference_numerics"):
         return []

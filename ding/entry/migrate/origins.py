@@ -1,7 +1,7 @@
-"""Where an env comes from, which says whose API its ``step`` and ``reset`` have.
+"""Origin of an env, which determines the API of its ``step`` and ``reset``.
 
-An expression is followed through the assignments of its function or class, through methods, and through the functions
-and classes of the user's other files.
+An expression is traced through the assignments of its function or class, through methods, and through the functions and
+classes of the user's other files.
 """
 
 import ast
@@ -9,21 +9,21 @@ from collections.abc import Iterable, Iterator
 
 from ding.entry.migrate.module import Function, Module, return_values
 
-#: The env is one of gym: made by ``gym.make``, or a wrapper.
+#: The env belongs to gym: created by ``gym.make``, or a wrapper.
 GYM = "gym"
-#: Nothing says where it comes from. Any other origin is the name of the package or class whose API it has.
+#: The origin is unknown. Any other origin is the name of the package or class that defines the API.
 UNKNOWN = ""
 MAKERS = ("gym.make", "gym.envs.registration.make", "gymnasium.make", "gymnasium.envs.registration.make")
 _DEPTH = 8
 
 
 def origin(module: Module, node: ast.expr, depth: int = _DEPTH) -> str:
-    """Where the env comes from that an expression stands for: :data:`GYM`, :data:`UNKNOWN` or a package.
+    """Return the origin of the env of an expression: :data:`GYM`, :data:`UNKNOWN` or a package.
 
     Args:
-        module: the file.
-        node: the expression, in the tree of the file.
-        depth: through how many more assignments and calls it is followed.
+        module: The file.
+        node: Expression in the tree of the file.
+        depth: Maximum number of assignments and calls to trace.
     """
     if depth == 0:
         return UNKNOWN
@@ -38,19 +38,19 @@ def origin(module: Module, node: ast.expr, depth: int = _DEPTH) -> str:
 
 
 def is_base_env(module: Module, cls: ast.ClassDef) -> bool:
-    """Whether a class derives from ``BaseEnv``, or from another env of ding or dizoo."""
+    """Return whether a class derives from ``BaseEnv``, or from another env of ding or dizoo."""
     return any(name.startswith(("ding.", "dizoo.")) and name.endswith("Env") for name in module.bases(cls))
 
 
 def wraps_env(module: Module, cls: ast.ClassDef, packages: tuple[str, ...] = ("gym.", "gymnasium.")) -> bool:
-    """Whether a class derives from a wrapper of gym, so that ``self.env`` is an env of gym."""
+    """Return whether a class derives from a gym wrapper, so that ``self.env`` is a gym env."""
     names = [name for name in module.bases(cls) if name.startswith(packages)]
     return any(name.endswith("Wrapper") or ".wrappers." in name for name in names)
 
 
 def is_wrapper(module: Module, cls: ast.ClassDef, packages: tuple[str, ...] = ("gym.", "gymnasium.")) -> bool:
-    """Whether a class is a wrapper of gym to its callers, too: one that returns timesteps has DI-engine's API, unless
-    it is listed in an ``env_wrapper``.
+    """Return whether a class is a gym wrapper for its callers, too: one that returns timesteps has DI-engine's API,
+    unless it is listed in an ``env_wrapper``.
     """
     steps = [node for node in cls.body if isinstance(node, ast.FunctionDef) and node.name == "step"]
     values = [value for step in steps for value in return_values(step) if isinstance(value, ast.Call)]
@@ -59,7 +59,7 @@ def is_wrapper(module: Module, cls: ast.ClassDef, packages: tuple[str, ...] = ("
 
 
 def _is_listed(module: Module, cls: ast.ClassDef) -> bool:
-    """Whether the file has an ``env_wrapper`` with this class."""
+    """Return whether the file has an ``env_wrapper`` with this class."""
     listed: list[ast.expr] = []
     for node in ast.walk(module.tree):
         if isinstance(node, ast.keyword) and node.arg == "env_wrapper":
@@ -72,7 +72,7 @@ def _is_listed(module: Module, cls: ast.ClassDef) -> bool:
 
 
 def _of_call(module: Module, call: ast.Call, depth: int) -> str:
-    """What a call returns."""
+    """Return the origin of the result of a call."""
     name = module.full_name(call.func)
     package = name.partition(".")[0]
     if package in ("gym", "gymnasium"):
@@ -89,14 +89,14 @@ def _of_call(module: Module, call: ast.Call, depth: int) -> str:
         wraps = is_wrapper(where, cls) or is_wrapper(where, cls, ("ding.",))
         return GYM if wraps and not is_base_env(where, cls) else cls.name
     if package and package.strip("."):
-        # A wrapper of another package over an env of gym.
+        # A wrapper of another package over a gym env.
         inner = [origin(module, arg, depth) for arg in call.args[:1]]
         return GYM if GYM in inner else package
     return UNKNOWN
 
 
 def _functions(module: Module, func: ast.expr) -> Iterator[tuple[Module, ast.FunctionDef]]:
-    """The function of the user that an expression names, with its file; methods of ``self`` too."""
+    """Yield the user's functions that an expression names, with their files; includes methods of ``self``."""
     cls = module.class_of(func)
     if isinstance(func, ast.Attribute) and ast.unparse(func.value) == "self" and cls is not None:
         for where, each in module.lineage(cls):
@@ -106,7 +106,7 @@ def _functions(module: Module, func: ast.expr) -> Iterator[tuple[Module, ast.Fun
 
 
 def _assigned(module: Module, node: ast.Name | ast.Attribute) -> list[tuple[Module, ast.expr]]:
-    """What is assigned to a name in the function around it or in the file, or to an attribute of ``self``."""
+    """Return the values assigned to a name in the enclosing function or file, or to an attribute of ``self``."""
     text = ast.unparse(node)
     if isinstance(node, ast.Name):
         scopes: Iterable[tuple[Module, ast.AST]] = [
@@ -126,7 +126,7 @@ def _assigned(module: Module, node: ast.Name | ast.Attribute) -> list[tuple[Modu
 
 
 def _values(scope: ast.AST, text: str) -> Iterator[ast.expr]:
-    """What is assigned to a target below a node, except for wrappers around what it was before."""
+    """Yield the values assigned to a target below a node, except for wrappers around its previous value."""
     for node in ast.walk(scope):
         if isinstance(node, ast.Assign) and text in [ast.unparse(target) for target in node.targets]:
             inner = node.value.args if isinstance(node.value, ast.Call) else []
@@ -135,6 +135,6 @@ def _values(scope: ast.AST, text: str) -> Iterator[ast.expr]:
 
 
 def _combined(origins: Iterable[str]) -> str:
-    """Of several ways to make an env, one that says something."""
+    """Combine several origins of an env; return a known one if there is any."""
     found = list(origins)
     return GYM if GYM in found else next(filter(None, found), UNKNOWN)

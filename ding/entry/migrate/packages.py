@@ -1,9 +1,9 @@
-"""Packages that others take the place of, and those that a script needs and this package does not bring."""
+"""Packages that have been replaced, and packages that a script needs but this package does not install."""
 
 from ding.entry.migrate.lookup import find, first_missing
 from ding.utils.names import nearest
 
-#: Module -> the one that has what it had.
+#: Module -> its replacement.
 MOVED = {
     "pettingzoo.mpe": "mpe2",
     "gym_minigrid": "minigrid",
@@ -15,12 +15,12 @@ _OTHERS = {
     "mujoco_py": "the envs of gymnasium use the package mujoco",
     "d4rl": "its data sets are read from the published HDF5 files (docs/migration.md)",
 }
-# What pip installs with DI-engine and not with this package, by the names of their modules.
+# Modules of packages that pip installs with DI-engine, but not with this package.
 _BROUGHT = {
     *("hickle", "trueskill", "requests", "responses", "tabulate", "yaml", "enum_tools", "urlobject", "pynng", "redis"),
     *("mpire", "einops", "sniffio", "matplotlib", "wandb", "yapf"),
 }
-# They bring envs of the old gym.
+# Packages with envs of the old gym.
 _OF_GYM = {
     *("atari_py", "bsuite", "competitive_rl", "dmc2gym", "gfootball", "gym_anytrading", "gym_pybullet_drones"),
     *("gym_soccer", "gym_sokoban", "gym_super_mario_bros", "nes_py", "procgen", "pybullet_envs", "slimevolleygym"),
@@ -33,18 +33,18 @@ MUJOCO_TEXT = (
 
 
 def is_below(name: str, module: str) -> bool:
-    """Whether a full name is that of a module, or of something in it."""
+    """Return whether a full name is a module, or an object in it."""
     return f"{name}.".startswith(f"{module}.")
 
 
 def moved(name: str) -> str | None:
-    """The full name that has taken the place of one; ``None`` where it is in no package of :data:`MOVED`."""
+    """Return the replacement of a full name; ``None`` if it is in no package of :data:`MOVED`."""
     old = next((old for old in MOVED if is_below(name, old)), None)
     return None if old is None else name.replace(old, MOVED[old], 1)
 
 
 def moved_text(name: str) -> str:
-    """What to do about a name that has moved, where it cannot be replaced."""
+    """Return advice about a moved name that cannot be replaced."""
     new = moved(name) or name
     package = new.partition(".")[0]
     if find(package) is None:
@@ -56,7 +56,7 @@ def moved_text(name: str) -> str:
 
 
 def needed_text(module: str) -> str | None:
-    """What to do about an import of a package that is none of ours; ``None`` where that is nothing."""
+    """Return advice about an import of a third-party package; ``None`` if nothing needs to be done."""
     package = module.partition(".")[0]
     if package in _OTHERS:
         return f"{module}: {_OTHERS[package]}"

@@ -1,4 +1,4 @@
-"""Files and folders: each Python file is migrated, and the report is written."""
+"""Migration of files and folders, with a report."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,12 +15,12 @@ from ding.utils.file_helper import atomic_write
 
 
 def migrate(paths: Sequence[str], write: bool, echo: Callable[[str], None]) -> bool:
-    """Migrate files and the Python files of folders; returns whether nothing is left to do.
+    """Migrate files and the Python files of folders; return whether no work remains.
 
     Args:
-        paths: files and folders.
-        write: write what is replaced into the files.
-        echo: prints a line.
+        paths: Files and folders.
+        write: Write the replacements to the files.
+        echo: Prints a line.
     """
     files = list(dict.fromkeys(file for path in paths for file in _files(Path(path))))
     changed = left = 0
@@ -50,7 +50,7 @@ def migrated(file: Path) -> Script:
     """Return a file with its replacements and findings.
 
     Raises:
-        SyntaxError: it is no Python.
+        SyntaxError: The file is not Python.
     """
     script = Script(file)
     module = Module(file, script.tree)

@@ -1,4 +1,4 @@
-"""One Python file: its syntax tree, the replacements in it, and what is left to do."""
+"""Python file with its syntax tree, replacements and remaining work."""
 
 import ast
 import difflib
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """Something about a line of the file as it was."""
+    """A remark about a line of the original file."""
 
     line: int
     text: str
@@ -21,10 +21,10 @@ class Script:
     """A file that is being migrated.
 
     Args:
-        path: the file.
+        path: Path of the file.
 
     Raises:
-        SyntaxError: it is no Python 3 file, or its encoding is not the one that it declares.
+        SyntaxError: It is not a Python 3 file, or its encoding differs from the declared one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,61 +36,61 @@ class Script:
         except UnicodeDecodeError as error:
             raise SyntaxError(f"not a text in {self._encoding}: {error}") from error
         self.tree = ast.parse(self.text)
-        #: What the user has to see to.
+        #: Remaining work for the user.
         self.left: set[Finding] = set()
-        #: What the user should know, although it runs as it is.
+        #: Information for the user about code that runs unchanged.
         self.notes: set[Finding] = set()
         self._starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
         self._edits: dict[tuple[int, int], str] = {}
-        # What is written between characters; lines come after what is written on the line before them.
+        # Insertions between characters; inserted lines follow insertions on the line before them.
         self._added: dict[int, list[str]] = {}
         self._added_lines: dict[int, list[str]] = {}
         self._once: set[tuple[ast.AST, str]] = set()
 
     def leave(self, node: ast.AST | None, text: str) -> None:
-        """Report what the user has to see to, at the line of a node or at the first one."""
+        """Report remaining work, at the line of a node or at the first line."""
         self.left.add(Finding(getattr(node, "lineno", 1), text))
 
     def note(self, node: ast.AST | None, text: str) -> None:
-        """Report what the user should know."""
+        """Report information for the user."""
         self.notes.add(Finding(getattr(node, "lineno", 1), text))
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Where the text of a node begins and ends."""
+        """Return start and end of the text of a node."""
         where: Any = node
         return self._offset(where.lineno, where.col_offset), self._offset(where.end_lineno, where.end_col_offset)
 
     def source(self, node: ast.AST) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         start, end = self.span(node)
         return self.text[start:end]
 
     def replace(self, node: ast.AST, text: str) -> None:
-        """Write ``text`` in place of a node."""
+        """Replace the text of a node by ``text``."""
         self._edits[self.span(node)] = text
 
     def replace_in(self, node: ast.AST, pattern: str, text: str) -> None:
-        """Write ``text`` in place of the first match of a regular expression in the text of a node."""
+        """Replace the first match of a regular expression in the text of a node by ``text``."""
         start, end = self.span(node)
         match = re.compile(pattern).search(self.text, start, end)
         if match is not None:
             self._edits[match.span()] = text
 
     def replace_arguments(self, call: ast.Call, text: str) -> None:
-        """Write ``(text)`` in place of the arguments of a call and their parentheses."""
+        """Replace the arguments of a call and their parentheses by ``(text)``."""
         (_, start), (_, end) = self.span(call.func), self.span(call)
         self._edits[start, end] = f"({text})"
 
     def add_before(self, node: ast.AST, text: str) -> None:
-        """Write ``text`` before a node, in which other things may be replaced."""
+        """Insert ``text`` before a node, whose text may be replaced in parts."""
         self._added.setdefault(self.span(node)[0], []).append(text)
 
     def add_after(self, node: ast.AST, text: str) -> None:
-        """Write ``text`` after a node, in which other things may be replaced."""
+        """Insert ``text`` after a node, whose text may be replaced in parts."""
         self._added.setdefault(self.span(node)[1], []).append(text)
 
     def add_lines_after(self, node: ast.stmt, *lines: str) -> bool:
-        """Write lines after a statement, as far to the right; ``False`` where other code is on its line."""
+        """Insert lines after a statement with its indentation; return ``False`` if other code is on its line."""
         start, end = self.span(node)
         line = re.compile(r"[ \t]*(#[^\r\n]*)?(\r\n|\r|\n|$)").match(self.text, end)
         before = self.text[self._starts[node.lineno - 1] : start]
@@ -102,10 +102,10 @@ class Script:
         return True
 
     def add_once(self, node: ast.AST, text: str) -> bool:
-        """Write a line after a statement, or a text after another node, unless that was done before.
+        """Insert a line after a statement, or a text after another node, unless that was done before.
 
         Returns:
-            ``False`` where other code is on the line of the statement.
+            ``False`` if other code is on the line of the statement.
         """
         if (node, text) not in self._once:
             if not isinstance(node, ast.stmt):
@@ -117,31 +117,31 @@ class Script:
 
     @property
     def migrated(self) -> str:
-        """The text with everything replaced."""
+        """Return the text with all replacements."""
         result, position = [], 0
         edits = [(span, text) for span, text in self._edits.items()]
         for added in (self._added, self._added_lines):
             edits += [((where, where), "".join(texts)) for where, texts in added.items()]
         for (start, end), text in sorted(edits, key=lambda edit: edit[0]):
             if start < position:
-                continue  # inside of a piece that is replaced already; the next run sees to it
+                continue  # inside of a piece that is replaced already; the next run handles it
             result += [self.text[position:start], text]
             position = end
         return "".join([*result, self.text[position:]])
 
     @property
     def diff(self) -> str:
-        """A unified diff of what is replaced; empty where nothing is."""
+        """Return a unified diff of the replacements; empty if there are none."""
         old, new = (text.splitlines(keepends=True) for text in (self.text, self.migrated))
         lines = difflib.unified_diff(old, new, str(self.path), str(self.path))
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
     def content(self) -> bytes:
-        """The migrated file."""
+        """Return the migrated file as bytes."""
         return self.migrated.encode(self._encoding)
 
     def _offset(self, line: int, column: int) -> int:
-        """Position in the text; columns of syntax trees count bytes of UTF-8."""
+        """Return the position in the text; columns of syntax trees count UTF-8 bytes."""
         start = self._starts[line - 1]
         end = self._starts[line] if line < len(self._starts) else len(self.text)
         return start + len(self.text[start:end].encode()[:column].decode())

@@ -1,6 +1,7 @@
-"""The dicts of a config file, read from its syntax tree.
+"""Dicts of a config file, read from its syntax tree.
 
-What a tree alone does not say (a call, a value from another module) is :data:`UNKNOWN`, and left out by :func:`known`.
+Values that the tree alone does not define (a call, a value of another module) are :data:`UNKNOWN`, and omitted by
+:func:`known_section`.
 """
 
 import ast
@@ -17,7 +18,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 class StaticDict(dict[str, Any]):
-    """A dict of a file; ``nodes`` has the expression of each value."""
+    """Dict of a file; ``nodes`` contains the expression of each value."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +26,7 @@ class StaticDict(dict[str, Any]):
 
 
 def module_values(tree: ast.Module) -> dict[str, Any]:
-    """What the names that the statements of a module set stand for, as far as the tree says it."""
+    """Return the values of the names set by the statements of a module, as far as the tree defines them."""
     values: dict[str, Any] = {}
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
@@ -34,7 +35,7 @@ def module_values(tree: ast.Module) -> dict[str, Any]:
 
 
 def _known(value: object) -> object:
-    """A copy of a value without what is not known."""
+    """Copy a value without unknown parts."""
     if isinstance(value, StaticDict):
         return known_section(value)
     if isinstance(value, list):
@@ -43,18 +44,18 @@ def _known(value: object) -> object:
 
 
 def known_section(section: StaticDict) -> dict[str, Any]:
-    """Return a copy of a section without what is not known."""
+    """Copy a section without unknown values."""
     return {key: _known(item) for key, item in section.items() if item is not UNKNOWN}
 
 
 def is_whole(value: object) -> bool:
-    """Whether all of a value is known."""
+    """Return whether a value is completely known."""
     items = value.values() if isinstance(value, StaticDict) else value if isinstance(value, list) else ()
     return value is not UNKNOWN and all(map(is_whole, items))
 
 
 def sections(value: StaticDict, path: str = "") -> Iterator[tuple[str, StaticDict, str]]:
-    """Path, dict and key of each value in a dict and those below."""
+    """Yield path, dict and key of each value in a dict and its sub-dicts."""
     for key, item in value.items():
         where = f"{path}.{key}" if path else key
         yield where, value, key
@@ -85,7 +86,7 @@ def _value(node: ast.expr, names: dict[str, Any]) -> object:
 
 
 def _call(node: ast.Call, names: dict[str, Any]) -> object:
-    """A dict, or a copy of one."""
+    """Evaluate a call that creates or copies a dict."""
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     if name in ("deepcopy", "copy") and len(node.args) == 1:
         return _value(node.args[0], names)
@@ -96,7 +97,7 @@ def _call(node: ast.Call, names: dict[str, Any]) -> object:
 
 
 def _dict(pairs: list[tuple[Any, ast.expr]], names: dict[str, Any]) -> object:
-    """A dict of keys and expressions; without a key the expression is a dict whose items go into it."""
+    """Evaluate a dict from keys and expressions; an expression without a key is a dict that is unpacked."""
     result = StaticDict()
     for key, node in pairs:
         value = _value(node, names)

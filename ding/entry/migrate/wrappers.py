@@ -1,4 +1,4 @@
-"""Wrappers of gym that a file defines: gymnasium has five values of ``step``, two of ``reset``, and its arguments."""
+"""Gym wrappers defined in a file: adapts ``step`` to five values, ``reset`` to two, and their arguments."""
 
 import ast
 
@@ -8,11 +8,11 @@ from ding.entry.migrate.script import Script
 
 
 def migrate_wrappers(script: Script, module: Module) -> None:
-    """Replace what the methods ``step`` and ``reset`` of wrappers unpack, pass on and return.
+    """Rewrite the values that the methods ``step`` and ``reset`` of wrappers unpack, pass on and return.
 
     Args:
-        script: the file.
-        module: its names.
+        script: The file.
+        module: Its names.
     """
     for cls in [node for node in ast.walk(script.tree) if isinstance(node, ast.ClassDef)]:
         if not is_wrapper(module, cls, ("gym.",)):
@@ -28,7 +28,7 @@ def migrate_wrappers(script: Script, module: Module) -> None:
 
 
 def _step(script: Script, method: ast.FunctionDef) -> bool:
-    """``obs, reward, done, info = self.env.step(action)`` and ``return obs, reward, done, info``."""
+    """Rewrite ``obs, reward, done, info = self.env.step(action)`` and ``return obs, reward, done, info``."""
     taken = [target for target in _taken(method) if isinstance(target, ast.Tuple) and len(target.elts) == 4]
     returned = [value for value in return_values(method) if not _is_call(value, "step")]
     if not returned:
@@ -52,7 +52,7 @@ def _step(script: Script, method: ast.FunctionDef) -> bool:
 
 
 def _fields(value: ast.expr) -> list[ast.expr]:
-    """The fields of a tuple, or of a ``BaseEnvTimestep(obs, reward, done, info)``."""
+    """Return the fields of a tuple, or of a ``BaseEnvTimestep(obs, reward, done, info)``."""
     if isinstance(value, ast.Tuple):
         return value.elts
     if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("BaseEnvTimestep"):
@@ -61,7 +61,7 @@ def _fields(value: ast.expr) -> list[ast.expr]:
 
 
 def _reset(script: Script, method: ast.FunctionDef) -> bool:
-    """``obs = self.env.reset()`` and ``return obs``."""
+    """Rewrite ``obs = self.env.reset()`` and ``return obs``."""
     taken = [target for target in _taken(method) if not isinstance(target, ast.Tuple)]
     returned = [value for value in return_values(method) if not _is_call(value, "reset")]
     if returned and len(taken) != 1:
@@ -72,7 +72,7 @@ def _reset(script: Script, method: ast.FunctionDef) -> bool:
 
 
 def _take_arguments(script: Script, method: ast.FunctionDef) -> None:
-    """``def reset(self)``: gymnasium passes a seed and options, down to the env."""
+    """Rewrite ``def reset(self)``: Gymnasium passes a seed and options, which the wrapper forwards to the env."""
     args = method.args
     last = [*args.posonlyargs, *args.args, *args.defaults, args.vararg, *args.kwonlyargs, *args.kw_defaults]
     nodes = sorted((node for node in last if node is not None), key=script.span)
@@ -91,7 +91,7 @@ def _take_arguments(script: Script, method: ast.FunctionDef) -> None:
 
 
 def _taken(method: ast.FunctionDef) -> list[ast.expr]:
-    """Targets that get what the wrapped env's method of the same name returns."""
+    """Return the targets of the values that the wrapped env's method of the same name returns."""
     assigned = [node for node in ast.walk(method) if isinstance(node, ast.Assign)]
     return [node.targets[0] for node in assigned if _is_call(node.value, method.name)]
 

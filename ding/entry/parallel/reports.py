@@ -133,10 +133,10 @@ def newest_checkpoint(exp_name: str, train_iter: int = 0) -> str | None:
 
     It is the resume checkpoint of a stopped learner if that is as far as the run got; a run resumed from an earlier
     snapshot may have left others with more train iterations. Otherwise it is the checkpoint with the most iterations.
-    snapshot, and ended, may have left others of more train iterations before. Else it is that of the most iterations.
 
-    exp_name: Experiment folder.
-    train_iter: Train iteration of the run's last report.
+    Args:
+        exp_name: Experiment folder.
+        train_iter: Train iteration of the run's last report.
     """
 
     def rank(path: Path) -> tuple[bool, int, int]:

@@ -173,7 +173,6 @@ def apply_wrappers(
 
     A callable receives the env in the API that it wraps: an old gym env unchanged, and a Gymnasium env in an adapter
     with the gym API if the callable creates a gym wrapper.
-    around one of gymnasium, a view of that with the API of gym.
 
     Raises:
         TypeError: An item is neither a config nor a callable.

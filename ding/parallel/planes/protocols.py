@@ -100,7 +100,6 @@ class WeightPlane(Protocol):
 
         The last publication is the newest version, whatever its number: a publisher that resumed from an older
         checkpoint may publish smaller numbers than before.
-        is the newest version, whatever its number.
 
         Raises:
             StorageError: There is no space or no permission; the previous version stays the newest.

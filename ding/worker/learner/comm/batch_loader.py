@@ -47,7 +47,6 @@ class BatchLoader:
 
     Batches are read in groups, and threads are woken at most once per group, because waking a thread costs more than
     reading a small batch.
-    more than reading does.
 
     Concurrency: one thread iterates, any thread may call the rest. Nothing polls.
 

@@ -23,7 +23,6 @@ from ding.policy._learning.resets import (
     step_windows,
 )
 from ding.policy._learning.target_update import num_steps, target_network
-from ding.policy._learning.update import Logs
 from ding.policy.errors import PolicyConfigError
 from ding.rl_utils import get_nstep_return_data, get_train_sample
 from ding.torch_utils import Adam
@@ -113,6 +112,7 @@ class DQNPolicy(EpsGreedyPolicy):
         self._gamma, self._nstep = float(cfg.discount_factor), cfg.nstep
         if self._resets is not None:
             self._nstep, self.learn_state = self._resets.nstep, {**self.learn_state, "resets": "_resets"}
+            self._prepared, self._after_learning = self._with_present_returns, self._count_update
             self._new_network()  # one that cannot be built shall not end a run at its first reset
         self._optimizer = self._make_optimizer()
         self._target_model = target_network(self._model, cfg.learn, DQNPolicy.config["learn"], self._reference_numerics)
@@ -133,22 +133,17 @@ class DQNPolicy(EpsGreedyPolicy):
     def _resets(self) -> ResetSchedule | None:
         return reset_schedule(self._cfg)
 
-    @batched
-    def _forward_learn(self, data: Samples, num_updates: int = 1) -> Logs:
-        """``num_updates`` updates, as :meth:`_learn` makes them, and the reset that is due after them."""
-        logs = self._learn(data, num_updates)
-        if self._resets is not None and self._resets.count_update():
+    def _with_present_returns(self, samples: Samples) -> Samples:
+        assert self._resets is not None
+        self._gamma, self._nstep = self._resets.discount, self._resets.nstep
+        return returns_of_windows(samples, self._nstep, self._gamma) if self._resets.anneals else samples
+
+    def _count_update(self) -> None:
+        assert self._resets is not None
+        if self._resets.count_update():
             parts = [getattr(self, name) for name in self.learn_state.values()]
             reset_networks(self._new_network(), [self._model, self._target_model], parts, self._resets.shrink)
             self._target_model.reset(target_update_count=0)
-        return logs
-
-    def _learn_batch(self, data: Samples, weighted: bool | None = None) -> dict[str, Any]:
-        if self._resets is not None:
-            self._gamma, self._nstep = self._resets.discount, self._resets.nstep
-            if self._resets.anneals:
-                data = returns_of_windows(data, self._nstep, self._gamma)
-        return super()._learn_batch(data, weighted)
 
     def _new_network(self) -> torch.nn.Module:
         """A network of ``policy.model`` with new weights."""
@@ -205,7 +200,7 @@ class DQNPolicy(EpsGreedyPolicy):
         if update_target_model:
             # Not ``update(direct=True)``: the rhythm of the regular copies shall not depend on this.
             self._target_model.load_state_dict(self._model.state_dict(), strict=True)
-        batch = self._learn_batch(data, weighted=False)
+        batch = self._learn_batch(data if self._prepared is None else self._prepared(data), weighted=False)
         self._model.eval()
         self._target_model.eval()
         if self._cfg.noisy_net:

@@ -112,7 +112,7 @@ class Learning:
             A dict of floats, and ``priority`` (B floats) of an algorithm that has priorities; a list of such dicts for
             several updates.
         """
-        batch = self._learn_batch(data)
+        batch = self._learn_batch(data if self._prepared is None else self._prepared(data))
         if not self._model.training:
             self._model.train()
         for network in self._noisy_networks:
@@ -121,9 +121,16 @@ class Learning:
         if options is None:
             options = [{}] * num_updates if self._turns is None else self._turns(num_updates)
         if num_updates == 1 and not self._compiled_updates.graphs.enabled:
-            return rates | read_out(self._update(batch, **options[0]))
-        logs = [rates | numbers for numbers in self._compiled_updates.run(batch, options)]
+            logs = [rates | read_out(self._update(batch, **options[0]))]
+        else:
+            logs = [rates | numbers for numbers in self._compiled_updates.run(batch, options)]
+        if self._after_learning is not None:
+            self._after_learning()
         return logs if len(logs) > 1 else logs[0]
+
+    #: Makes of the samples what an update learns from, and follows the updates of a call; None: nothing does.
+    _prepared: Callable[[Samples], Samples] | None = None
+    _after_learning: Callable[[], None] | None = None
 
     #: What learns: this call, or an algorithm's own.
     _forward_learn: Callable[..., Any] = _learn

@@ -32,9 +32,9 @@ def filled(module: Any, scale: float = 0.1) -> Any:
     return module
 
 
-def close(found: Any, expected: list[float]) -> None:
+def close(found: Any, expected: list[float], rtol: float = 1e-4) -> None:
     values = found.detach() if isinstance(found, torch.Tensor) else np.asarray(found)
-    np.testing.assert_allclose(values.flatten()[: len(expected)], expected, rtol=1e-4)
+    np.testing.assert_allclose(values.flatten()[: len(expected)], expected, rtol=rtol)
 
 
 CRITIC = {"alpha": 3, "q_alpha": 1}
@@ -63,7 +63,8 @@ def test_networks():
     close(filled(GuidanceQt(2, 3))(A, T, S), [-0.60175, -0.601793])
     critic = filled(QGPOCritic("cpu", CRITIC, 2, 3))
     with torch.no_grad():
-        close(critic.calculate_guidance(A, T, S, 2.0), [1.07661e-05, 4.01066e-05, 7.84568e-06, 3.70681e-05])
+        # Gradients of nearly flat functions: kernels for Intel and AMD processors differ by 1.2e-4.
+        close(critic.calculate_guidance(A, T, S, 2.0), [1.07661e-05, 4.01066e-05, 7.84568e-06, 3.70681e-05], 1e-3)
     assert not A.requires_grad
     close(filled(ScoreNet("cpu", 5, 2))(A, T, S), [3.89407, 6.9809, 1.3073, 2.34476])
     model = QGPO(MODEL)

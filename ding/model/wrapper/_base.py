@@ -52,6 +52,11 @@ class IModelWrapper:
             return model.forward(*args, **kwargs)
         return (as_array_function(model) if args and type(args[0]) is np.ndarray else model)(*args, **kwargs)
 
+    def _tensors(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the wrapped model, whose output must be a dict; return it with tensors in place of arrays."""
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        return map_nested(as_tensor, output) if args and type(args[0]) is np.ndarray else output
+
     def acts_on_arrays(self) -> bool:
         """Return whether this wrapper and all inside have :attr:`takes_arrays`."""
         wrapper: object = self
@@ -100,12 +105,6 @@ class TeacherNetworkWrapper(IModelWrapper):
 
     def __init__(self, model: nn.Module | IModelWrapper, teacher_cfg: object) -> None:
         raise NotImplementedError("the model wrapper 'teacher' is not implemented")
-
-
-def tensor_dict(output: object, wrapper: IModelWrapper) -> dict[str, Any]:
-    """:func:`output_dict` with tensors in place of arrays."""
-    tensors: dict[str, Any] = map_nested(as_tensor, output_dict(output, wrapper))
-    return tensors
 
 
 def as_tensor(value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ding.model.wrapper._base import IModelWrapper, tensor_dict
+from ding.model.wrapper._base import IModelWrapper
 from ding.model.wrapper._sample import (
     EpsGreedyMultinomialSampleWrapper,
     EpsGreedySampleWrapper,
@@ -33,7 +33,7 @@ class HybridArgmaxSampleWrapper(IModelWrapper):
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and choose."""
-        output = tensor_dict(self._model.forward(*args, **kwargs), self)
+        output = self._tensors(args, kwargs)
         return _hybrid_output(output, per_head(output, greedy_action)) if "logit" in output else output
 
 
@@ -63,7 +63,7 @@ class HybridReparamMultinomialSampleWrapper(IModelWrapper):
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw; the sample has no gradient."""
-        output = tensor_dict(self._model.forward(*args, **kwargs), self)
+        output = self._tensors(args, kwargs)
         logit = output["logit"]
         action_type = softmax_action(logit["action_type"], output.get("action_mask"))
         output["action"] = {"action_type": action_type, "action_args": normal_sample(logit["action_args"])}
@@ -79,7 +79,7 @@ class HybridDeterministicArgmaxSampleWrapper(IModelWrapper):
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and choose."""
-        output = tensor_dict(self._model.forward(*args, **kwargs), self)
+        output = self._tensors(args, kwargs)
         logit = output["logit"]
         action_type = greedy_action(logit["action_type"], output.get("action_mask"))
         output["action"] = {"action_type": action_type, "action_args": logit["action_args"]["mu"]}

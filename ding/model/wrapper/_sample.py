@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ding.model.wrapper._base import IModelWrapper, as_tensor, output_dict, tensor_dict
+from ding.model.wrapper._base import IModelWrapper, as_tensor, output_dict
 from ding.rl_utils.exploration import create_noise_generator
 from ding.torch_utils.math_helper import usable_mask
 from ding.utils import one_time_warning
@@ -165,14 +165,15 @@ class EpsGreedySampleWrapper(IModelWrapper):
             raise KeyError(f"{type(self).__name__}.forward needs the keyword 'eps', got {sorted(kwargs)}")
         eps: Eps = kwargs.pop("eps")
         exploit = self._exploit(kwargs)
-        output = output_dict(self._model.forward(*args, **kwargs), self)
         if isinstance(eps, Mapping):
-            logits, masks, _ = split_heads(tensor_dict(output, self))
+            output = self._tensors(args, kwargs)
+            logits, masks, _ = split_heads(output)
             return self._output(output, _choose_per_row(logits[0], masks[0], eps, exploit))
         if self._reference_numerics:
-            output = tensor_dict(output, self)
-        choose = _choose_together if self._reference_numerics else _choose
-        return self._output(output, per_head(output, partial(choose, eps=eps, exploit=exploit)))
+            output = self._tensors(args, kwargs)
+            return self._output(output, per_head(output, partial(_choose_together, eps=eps, exploit=exploit)))
+        output = output_dict(self._model.forward(*args, **kwargs), self)
+        return self._output(output, per_head(output, partial(_choose, eps=eps, exploit=exploit)))
 
     def _exploit(self, kwargs: dict[str, Any]) -> Exploit:
         """What to do when not exploring; takes its own arguments out of ``kwargs``."""
@@ -263,7 +264,7 @@ class DeterministicSampleWrapper(IModelWrapper):
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and take the mean."""
-        output = tensor_dict(self._model.forward(*args, **kwargs), self)
+        output = self._tensors(args, kwargs)
         output["action"] = output["logit"]["mu"]
         return output
 
@@ -283,7 +284,7 @@ class ReparamSampleWrapper(IModelWrapper):
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw; the sample has no gradient."""
-        output = tensor_dict(self._model.forward(*args, **kwargs), self)
+        output = self._tensors(args, kwargs)
         output["action"] = normal_sample(output["logit"])
         return output
 
@@ -323,7 +324,7 @@ class ActionNoiseWrapper(IModelWrapper):
         sigma = kwargs.pop("sigma", None)
         if sigma is not None:
             self.noise_generator.sigma = sigma
-        output = tensor_dict(self._model.forward(*args, **kwargs), self)
+        output = self._tensors(args, kwargs)
         key = "action" if "action" in output else "action_args"
         if key in output:
             output[key] = self._noisy(output[key])

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ding.model.wrapper._base import IModelWrapper, tensor_dict
+from ding.model.wrapper._base import IModelWrapper
 
 
 class SquashedDeterministicSampleWrapper(IModelWrapper):
@@ -26,7 +26,7 @@ class SquashedDeterministicSampleWrapper(IModelWrapper):
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and squash the mean."""
-        output = tensor_dict(self._model.forward(*args, **kwargs), self)
+        output = self._tensors(args, kwargs)
         action = torch.tanh(output["logit"][0])
         return {"logit": output["logit"], "action": action} if self._keep_logit else {"action": action}
 
@@ -48,7 +48,7 @@ class SquashedSampleWrapper(IModelWrapper):
 
     def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Run the model and draw."""
-        output = tensor_dict(self._model.forward(*args, **kwargs), self)
+        output = self._tensors(args, kwargs)
         with torch.no_grad():
             mu, sigma = output["logit"]
             noise = sigma * torch.randn(mu.shape, device=mu.device)

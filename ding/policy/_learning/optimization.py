@@ -23,11 +23,12 @@ from ding.policy.errors import PolicyConfigError
 from ding.torch_utils import SGD, Adam, RMSprop
 from ding.torch_utils.lr_scheduler import LinearDecay
 from ding.torch_utils.threads import apply_fitted_num_threads
-from ding.utils.names import did_you_mean
+from ding.utils.names import check_choice, did_you_mean
 
 log = logging.getLogger(__name__)
 
 _CLONING_OPTIMIZERS = ("SGD", "Adam")
+_OPTIM_TYPES = ("adam", "adamw")
 _AMP_TYPES = {"bfloat16": torch.bfloat16}
 _Optimizer = TypeVar("_Optimizer", Adam, RMSprop, SGD)
 _Parameters = Iterable[torch.nn.Parameter] | Iterable[dict[str, Any]]
@@ -37,9 +38,11 @@ def clipping_adam(params: _Parameters, learn_cfg: Mapping[str, Any], **options: 
     """Adam by the keys of a ``learn`` section; ``options`` come first.
 
     Raises:
-        PolicyConfigError: an unknown way of clipping, one without a limit, a wrong schedule (a ``RuntimeError``).
+        PolicyConfigError: an unknown type or way of clipping, one without a limit, a wrong schedule (a
+            ``RuntimeError``).
     """
     given = {key: learn_cfg[key] for key in ("betas", "optim_type") if learn_cfg.get(key) is not None}
+    check_choice("policy.learn.optim_type", given.get("optim_type", "adam"), _OPTIM_TYPES, PolicyConfigError)
     if "betas" in given:
         given["betas"] = tuple(given["betas"])
     return _clipping(Adam, params, learn_cfg, given | options)

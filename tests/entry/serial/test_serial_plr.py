@@ -106,6 +106,6 @@ def test_mistakes():
     main.level_replay.strategy = "gea"
     with pytest.raises(ConfigValueError, match="Did you mean 'gae'"):
         serial_pipeline_plr((main, create))
-    create.collector = EasyDict(type="episode")
+    create.collector, main.policy.collect.n_episode = EasyDict(type="episode"), main.env.collector_env_num
     with pytest.raises(ConfigValueError, match="must be 'sample' for level replay"):
         serial_pipeline_plr((main, create))

@@ -242,7 +242,7 @@ def test_images_of_trajectories_stay_as_they_are(tmp_path, data_type) -> None:
 def test_no_pickle_is_read(tmp_path) -> None:
     path = tmp_path / "data.pkl"
     path.write_bytes(pickle.dumps([EasyDict(a=1)], protocol=2))
-    with pytest.raises(pickle.UnpicklingError):
+    with pytest.raises(DatasetFileError, match=r"is refused: it holds easydict\.EasyDict"):
         NaiveRLDataset(str(path))
 
 

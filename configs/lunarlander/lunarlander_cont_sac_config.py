@@ -1,6 +1,6 @@
 """SAC on LunarLanderContinuous, with the numbers of DI-engine's config of the same name (extra `box2d`).
 
-Result, with compiled updates: returns of 222, 213 and 202 on seeds 0 to 2 after 208,716, 38,784 and 49,076 env steps.
+Result, with compiled updates: returns of 221, 239 and 203 on seeds 0 to 2 after 41,804, 141,160 and 70,516 env steps.
 """
 
 from easydict import EasyDict

@@ -10,7 +10,12 @@ Code = Callable[[ast.expr, str], Any]
 
 
 def assignments(path: Path) -> dict[str, ast.expr]:
-    """Return the variables of a file, each with the last expression assigned to it."""
+    """Return the variables of a file, each with the last expression assigned to it.
+
+    Raises:
+        OSError: The file cannot be read.
+        SyntaxError, UnicodeDecodeError: The file is not Python.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {
         target.id: node.value

@@ -76,8 +76,8 @@ class HttpEngine:
             timeout_s: seconds to wait for an answer.
 
         Raises:
-            requests.HTTPError: The status is 400 or more, and ``raise_for_status`` is set. UnreachableError: There was
-                no answer; it is also a ``requests.ConnectionError``.
+            requests.HTTPError: The status is 400 or more, and ``raise_for_status`` is set.
+            UnreachableError: There was no answer; it is also a ``requests.ConnectionError``.
             WireError: ``data`` cannot be sent as JSON.
         """
         left = DEFAULT_REQUEST_RETRIES if retries is None else retries
